@@ -14,7 +14,7 @@ from foregate.agent.tools.builtin.folders import GONE
 from foregate.agent.tools.builtin.replacing import render_template, search_replace
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.directory import EMPTY
-from foregate.agent.workspace.workspace import MemoryWorkspace, PathState, Workspace
+from foregate.agent.workspace.workspace import MemoryWorkspace, PathFacts, Workspace
 from foregate.evidence.state.plan import NOT_DONE
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -71,7 +71,7 @@ class _WorkspaceBefore(MemoryWorkspace):
     def resolve(self, path: str, *, follow: bool = True) -> str:
         return self._now.resolve(path, follow=follow)
 
-    def look(self, path: str, *, max_hash: int = 0) -> PathState:
+    def look(self, path: str, *, max_hash: int = 0) -> PathFacts:
         return super().look(path) if path in self._kept else self._now.look(path, max_hash=max_hash)
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
@@ -157,7 +157,7 @@ def _probe_new_folder(place: Snapshots, before: Before, arguments: Arguments) ->
 def _probe_move(place: Snapshots, before: Before, arguments: Arguments) -> ToolResult | None:
     source, destination = sorted(before, key=lambda image: not image.type)
     old, new = (place.workspace.look(one.id, max_hash=place.policy.files.max_hash) for one in (source, destination))
-    found = new if not old.kind else old if not new.kind else PathState()
+    found = new if not old.kind else old if not new.kind else PathFacts()
     if destination.type or found.kind != source.type or (found.kind != "directory" and found.hash != source.image):
         return None
     if found is old:

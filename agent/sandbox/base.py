@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TypedDict
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 
 
 class Base(TypedDict):
@@ -27,7 +27,7 @@ class Base(TypedDict):
     processes: int
 
 
-def build_base(plan: Plan) -> Base:
+def build_base(plan: SandboxPlan) -> Base:
     """Return the base of a plan."""
     over = [path for path in plan["layers"] if os.path.isdir(path)]  # noqa: PTH112 - for each call
     later = [plan["workspace"], *plan["access"]["folders"], *over]

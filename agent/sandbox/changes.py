@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from foregate.agent.sandbox.layers import (
-    Entry,
-    Layer,
+    LayerEntry,
     Merged,
+    OverlayLayer,
     is_opaque,
     is_whiteout,
     list_names,
@@ -47,7 +47,7 @@ def list_changes(
     try:
         with open_layers(upper, caches, workspace) as (written, below):
             Unfolding(below, budget).run(written)
-            listing = _Listing(workspace, below, written, frozenset(unseen), budget)
+            listing = _ChangeListing(workspace, below, written, frozenset(unseen), budget)
             listing.run()
     except OSError as error:
         raise WorkspaceError(f"what the command changed cannot be read: {error.strerror}; run it again") from error
@@ -61,10 +61,10 @@ def _place(change: PathChange) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class _ChangeListing:
     workspace: str
     below: Merged
-    written: Layer
+    written: OverlayLayer
     unseen: frozenset[str]
     budget: Budget
     found: list[PathChange] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _Listing:
             self._add(".", before, after)
         self._compare("", self.written, self.below, whole=is_opaque(self.written))
 
-    def _compare(self, path: str, folder: Layer, below: Merged | None, *, whole: bool) -> None:
+    def _compare(self, path: str, folder: OverlayLayer, below: Merged | None, *, whole: bool) -> None:
         """Compare an open folder of the upper layer with what it lies over; `whole` where nothing shines through."""
         if path.count("/") >= _DEEPEST:
             raise WorkspaceError(f"the command made folders more than {_DEEPEST} deep; have it make fewer")
@@ -98,21 +98,21 @@ class _Listing:
                 self._delete(path + name, below, below.find(name))
 
     def _compare_folder(
-        self, path: str, folder: Layer, name: str, below: Merged | None, entry: Entry | None, *, whole: bool
+        self, path: str, folder: OverlayLayer, name: str, below: Merged | None, entry: LayerEntry | None, *, whole: bool
     ) -> None:
         self._change(path, folder, name, entry)
         with open_entry(folder.folder, name, own=True) as opened, _open(below if entry else None, name) as inner:
-            inside = Layer(opened, folder.marks)
+            inside = OverlayLayer(opened, folder.marks)
             self._compare(f"{path}/", inside, inner, whole=whole or is_opaque(inside))
 
-    def _delete(self, path: str, below: Merged | None, entry: Entry | None) -> None:
+    def _delete(self, path: str, below: Merged | None, entry: LayerEntry | None) -> None:
         """List what was seen under a name, which is not seen any more."""
         if entry is None or path in self.unseen:
             return
         refused: Refusal = self._delete_inside(path, below, entry)
         self._add(path, self._read(entry), _NOTHING, refused)
 
-    def _delete_inside(self, path: str, below: Merged | None, entry: Entry | None) -> Refusal:
+    def _delete_inside(self, path: str, below: Merged | None, entry: LayerEntry | None) -> Refusal:
         """List all that was in a folder; what cannot be read of the workspace counts as not seen."""
         if entry is None or not entry.is_folder:
             return ""
@@ -122,7 +122,7 @@ class _Listing:
             return ""
         return "unseen"
 
-    def _change(self, path: str, folder: Layer, name: str, entry: Entry | None) -> None:
+    def _change(self, path: str, folder: OverlayLayer, name: str, entry: LayerEntry | None) -> None:
         """List what lies at a path in the upper layer, unless it is what was there before."""
         before = _NOTHING if entry is None else self._read(entry)
         after = read_state(folder.folder, name, self.budget, own=True)
@@ -137,7 +137,7 @@ class _Listing:
             refused = "privileged"
         self._add(path, before, after, refused)
 
-    def _read(self, entry: Entry) -> PathState:
+    def _read(self, entry: LayerEntry) -> PathState:
         layer = entry.layer
         return read_state(layer.folder, entry.name, self.budget, own=bool(layer.marks))
 

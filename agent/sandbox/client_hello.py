@@ -16,7 +16,7 @@ class _Cut(Exception):
     """The message ends before it is whole."""
 
 
-class _Reader:
+class _HelloReader:
     """Reads numbers and counted parts from bytes; `error` is raised where they end too early."""
 
     def __init__(self, data: bytes, error: Exception) -> None:
@@ -36,9 +36,9 @@ class _Reader:
         """Return the next number, which has so many bytes."""
         return int.from_bytes(self.take(size))
 
-    def part(self, size: int) -> _Reader:
+    def part(self, size: int) -> _HelloReader:
         """Return the next part, before which its length stands in so many bytes; the part must hold what is read."""
-        return _Reader(self.take(self.number(size)), BadHello("it is cut off inside"))
+        return _HelloReader(self.take(self.number(size)), BadHello("it is cut off inside"))
 
 
 def read_server_name(data: bytes) -> str | None:
@@ -48,7 +48,7 @@ def read_server_name(data: bytes) -> str | None:
     server name or more than one, and for one that is encrypted: what name that holds nobody here can see.
     """
     try:
-        message = _join_records(_Reader(data, _Cut()))
+        message = _join_records(_HelloReader(data, _Cut()))
     except _Cut:
         if len(data) > MOST_BYTES:
             raise BadHello("it is too long") from None
@@ -60,7 +60,7 @@ def read_server_name(data: bytes) -> str | None:
     extensions = message.part(2)
     if len(message):
         raise BadHello("something follows after its end")
-    found: dict[int, _Reader] = {}
+    found: dict[int, _HelloReader] = {}
     while len(extensions):
         kind = extensions.number(2)
         if kind in found:
@@ -73,7 +73,7 @@ def read_server_name(data: bytes) -> str | None:
     return _read_name(found[_SERVER_NAME])
 
 
-def _join_records(records: _Reader) -> _Reader:
+def _join_records(records: _HelloReader) -> _HelloReader:
     """Return the body of the greeting, which may lie in several records."""
     joined = bytearray()
     while len(joined) < 4 or len(joined) < 4 + int.from_bytes(joined[1:4]):
@@ -88,10 +88,10 @@ def _join_records(records: _Reader) -> _Reader:
             raise BadHello("it does not begin with a greeting")
     if len(joined) > 4 + int.from_bytes(joined[1:4]):
         raise BadHello("something follows after its end")
-    return _Reader(bytes(joined[4:]), BadHello("it is cut off inside"))
+    return _HelloReader(bytes(joined[4:]), BadHello("it is cut off inside"))
 
 
-def _read_name(extension: _Reader) -> str:
+def _read_name(extension: _HelloReader) -> str:
     names = extension.part(2)
     kind, name = names.number(1), names.part(2)
     host = normalise_host(name.take(len(name)).decode("ascii", "replace"))

@@ -17,7 +17,7 @@ from foregate.agent.sandbox.landlock import allow_writing_only_in
 from foregate.agent.sandbox.limits import limit_resources
 from foregate.agent.sandbox.namespaces import fork_into_namespaces
 from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
-from foregate.agent.sandbox.plan import Command, Plan
+from foregate.agent.sandbox.plan import SandboxCommand, SandboxPlan
 from foregate.agent.sandbox.prepared import Prepared, die_with_parent, fail, tell_command, wait_for_command
 from foregate.agent.sandbox.root import build_base_root, finish_root
 from foregate.agent.sandbox.seccomp import build_filter
@@ -46,8 +46,8 @@ def prepare(base: Base) -> Prepared:
 
 def start_prepared(
     prepared: Prepared,
-    plan: Plan,
-    command: Command,
+    plan: SandboxPlan,
+    command: SandboxCommand,
     streams: Sequence[int],
     report: int,
     more: Sequence[int] = (),
@@ -179,7 +179,7 @@ def lead_session(line: socket.socket) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _run_command(plan: Plan, command: Command, program: bytes, report: int) -> NoReturn:
+def _run_command(plan: SandboxPlan, command: SandboxCommand, program: bytes, report: int) -> NoReturn:
     """Give up what is left and become the command."""
     try:
         os.setsid()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from foregate.agent.sandbox.guard import Kind, guard, load_all, load_sandbox
+from foregate.agent.sandbox.guard import GuardKind, guard, load_all, load_sandbox
 from foregate.agent.sandbox.handover import receive_request, send_request
 from foregate.agent.sandbox.process_tree import list_children, reap_children, watch_children
 
@@ -44,7 +44,7 @@ class Zygote:
 
     def __init__(self, control: socket.socket) -> None:
         self._control: socket.socket | None = control
-        self._guards: dict[int, Kind | None] = {}
+        self._guards: dict[int, GuardKind | None] = {}
         self._ahead: dict[str, Ahead] = {}
         self._mounts = watch_mounts()
         self._woken = watch_children()
@@ -76,7 +76,7 @@ class Zygote:
             os.close(descriptor)
         return True
 
-    def _hand_over(self, kind: Kind, body: bytes, descriptors: Sequence[int]) -> bool:
+    def _hand_over(self, kind: GuardKind, body: bytes, descriptors: Sequence[int]) -> bool:
         """Give a request to the guard that was forked ahead for its kind; False where none can take it."""
         if has_changed(self._mounts):
             self._dismiss(0)
@@ -92,7 +92,7 @@ class Zygote:
 
     def _fork(
         self,
-        kind: Kind | None,
+        kind: GuardKind | None,
         request: dict[str, Any] | None,
         descriptors: Sequence[int] = (),
         asked: socket.socket | None = None,
@@ -111,7 +111,7 @@ class Zygote:
         self._guards[pid] = kind
         return pid
 
-    def _fork_ahead(self, kind: Kind) -> None:
+    def _fork_ahead(self, kind: GuardKind) -> None:
         """Fork the guard of the next request, which is likely to be of the same kind as an earlier one."""
         if self._control is None or self._mounts is None:
             return
@@ -146,15 +146,15 @@ class Zygote:
                     os.kill(pid, signal.SIGKILL)
 
 
-def find_kind(plan: Any) -> Kind | None:
+def find_kind(plan: Any) -> GuardKind | None:
     """Return the kind of sandbox a plan is for, None where there is no plan."""
     if plan is None:
         return None
     load_all()
-    return Kind(plan["tier"], load_sandbox("base").build_base(plan))
+    return GuardKind(plan["tier"], load_sandbox("base").build_base(plan))
 
 
-def identify(kind: Kind) -> str:
+def identify(kind: GuardKind) -> str:
     """Return what tells a kind, as things are now, from every other one."""
     return f"{kind.tier} {load_sandbox('base').identify_base(kind.base)}"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from foregate.agent.sandbox.base import Base, list_above
-from foregate.agent.sandbox.landlock import EXECUTE, LIST, MAKE_DEVICES, READ, WRITE, Rules, list_all_rights
-from foregate.agent.sandbox.plan import Plan, build_no_access
+from foregate.agent.sandbox.landlock import EXECUTE, LIST, MAKE_DEVICES, READ, WRITE, LandlockRules, list_all_rights
+from foregate.agent.sandbox.plan import SandboxPlan, build_no_access
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
 
 _SEEN = EXECUTE | READ | LIST
@@ -32,7 +32,7 @@ def grant_base(version: int, base: Base) -> Grants:
     name what is not there yet. Raises StepFailed.
     """
     with name_step("landlock", "the rules of Landlock could not be set"):
-        grants = Grants(Rules(version, list_all_rights(version), alone=True), base["masks"])
+        grants = Grants(LandlockRules(version, list_all_rights(version), alone=True), base["masks"])
         for rights, names in _FILES.items():
             for path in names.split():
                 grants.add(path, rights)
@@ -43,7 +43,7 @@ def grant_base(version: int, base: Base) -> Grants:
     return grants
 
 
-def grant_rest(version: int, grants: Grants, base: Base, plan: Plan, scratch: str) -> None:
+def grant_rest(version: int, grants: Grants, base: Base, plan: SandboxPlan, scratch: str) -> None:
     """Grant the command of a plan the rest, above all its workspace.
 
     The names in a folder that holds a masked path can be listed, and nothing masked can be opened. Raises StepFailed.
@@ -70,7 +70,7 @@ def grant_rest(version: int, grants: Grants, base: Base, plan: Plan, scratch: st
 class Grants:
     """Rules, and the paths that get none."""
 
-    def __init__(self, rules: Rules, masks: Iterable[str]) -> None:
+    def __init__(self, rules: LandlockRules, masks: Iterable[str]) -> None:
         self.rules = rules
         self.mask(masks)
 

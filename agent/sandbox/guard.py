@@ -38,7 +38,7 @@ _CHANGED = (*HANDLED, signal.SIGXFSZ)
 """The signals that do something else here than in a fresh process; Python ignores the last two by itself."""
 
 
-class Kind(NamedTuple):
+class GuardKind(NamedTuple):
     """How a sandbox is held, and its `Base`."""
 
     tier: str
@@ -46,7 +46,10 @@ class Kind(NamedTuple):
 
 
 def guard(
-    kind: Kind | None, request: dict[str, Any] | None, descriptors: Sequence[int], asked: socket.socket | None = None
+    kind: GuardKind | None,
+    request: dict[str, Any] | None,
+    descriptors: Sequence[int],
+    asked: socket.socket | None = None,
 ) -> NoReturn:
     """Start the program of a request, tell how it ended, and once told to end it leave when all of its tree is gone.
 
@@ -106,7 +109,7 @@ def guard(
     os._exit(0)
 
 
-def prepare(kind: Kind | None) -> tuple[Any, Any]:
+def prepare(kind: GuardKind | None) -> tuple[Any, Any]:
     """Make what is the same for every sandbox of a kind; return it, and what failed in it."""
     if kind is None:
         return None, None

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.layers import Layer, Merged, is_opaque, is_whiteout, list_names, open_entry, open_layers
+from foregate.agent.sandbox.layers import (
+    Merged,
+    OverlayLayer,
+    is_opaque,
+    is_whiteout,
+    list_names,
+    open_entry,
+    open_layers,
+)
 from foregate.agent.sandbox.masks import copy_metadata
 from foregate.agent.sandbox.removal import open_folder, remove_at, remove_tree
 from foregate.agent.sandbox.states import Budget
@@ -141,7 +149,7 @@ def _summarize(path: Path) -> tuple[int, ...]:
     return found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns
 
 
-def _keep(written: Layer, below: Merged, store: _Store, workspace: Path, folder: str) -> None:
+def _keep(written: OverlayLayer, below: Merged, store: _Store, workspace: Path, folder: str) -> None:
     *above, name = folder.split("/")
     with ExitStack() as opened:
         source = written.folder
@@ -165,7 +173,7 @@ def _keep(written: Layer, below: Merged, store: _Store, workspace: Path, folder:
             target = _open_like(target, up, made, written.marks)
             opened.callback(os.close, target)
         under = opened.enter_context(Merged(below.layers[-1:]).open_beneath(above))
-        _merge(Layer(source, written.marks), Layer(target, written.marks), name, under)
+        _merge(OverlayLayer(source, written.marks), OverlayLayer(target, written.marks), name, under)
 
 
 def _open_like(parent: int, name: str, model: int, marks: str) -> int:
@@ -183,7 +191,7 @@ def _open_like(parent: int, name: str, model: int, marks: str) -> int:
     return made
 
 
-def _merge(source: Layer, target: Layer, name: str, under: Merged | None) -> None:
+def _merge(source: OverlayLayer, target: OverlayLayer, name: str, under: Merged | None) -> None:
     """Move what is called `name` from an open folder to another one, as a layer that is laid upon a layer.
 
     `under` is what the workspace has below both, None where nothing of it shines through.
@@ -198,7 +206,7 @@ def _merge(source: Layer, target: Layer, name: str, under: Merged | None) -> Non
             os.rename(name, name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
         return
     with open_entry(source.folder, name, own=True) as opened:
-        inside = Layer(opened, source.marks)
+        inside = OverlayLayer(opened, source.marks)
         if there is not None and stat.S_ISDIR(there.st_mode) and not is_opaque(inside):
             _merge_folder(inside, status, target, name, under)
             os.rmdir(name, dir_fd=source.folder)
@@ -209,10 +217,12 @@ def _merge(source: Layer, target: Layer, name: str, under: Merged | None) -> Non
         os.rename(name, name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
 
-def _merge_folder(source: Layer, status: os.stat_result, target: Layer, name: str, under: Merged | None) -> None:
+def _merge_folder(
+    source: OverlayLayer, status: os.stat_result, target: OverlayLayer, name: str, under: Merged | None
+) -> None:
     """Move what an open folder holds into the folder `name` of another one, and let that be like it was."""
     with ExitStack() as opened:
-        into = Layer(open_folder(target.folder, name), target.marks)
+        into = OverlayLayer(open_folder(target.folder, name), target.marks)
         opened.callback(os.close, into.folder)
         inner = opened.enter_context(under.open(name)) if under and not is_opaque(into) else None
         for one in list_names(source.folder):

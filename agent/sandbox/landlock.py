@@ -40,7 +40,7 @@ def list_all_rights(version: int) -> int:
     return rights
 
 
-class Rules:
+class LandlockRules:
     """What stays allowed of the rights that are `handled`: those granted, each with all that lies beneath a file.
 
     With `alone` there are also no ports, and no signals and abstract sockets of others, as far as `version` goes.
@@ -76,7 +76,10 @@ def allow_writing_only_in(folders: Iterable[str]) -> None:
     if not version:
         return
     handled = list_all_rights(version) & (WRITE | _MOVE)
-    with name_step("landlock", "the rules of Landlock could not be set"), closing(Rules(version, handled)) as rules:
+    with (
+        name_step("landlock", "the rules of Landlock could not be set"),
+        closing(LandlockRules(version, handled)) as rules,
+    ):
         for path in folders:
             folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
             rules.grant(folder, handled)

@@ -17,7 +17,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class OverlayLayer:
     """An open folder, and the start of the names of the attributes that mark what it holds, "" for the workspace.
 
     `mounts` are device and number of folders on which something is mounted, which a view shows as empty.
@@ -29,10 +29,10 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LayerEntry:
     """What is seen under a name, and in which layer."""
 
-    layer: Layer
+    layer: OverlayLayer
     name: str
     status: os.stat_result
 
@@ -45,14 +45,14 @@ class Entry:
 class Merged:
     """A folder as seen where several lie over one another, the topmost first."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[OverlayLayer, ...]
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> LayerEntry | None:
         """Return what is seen under a name, None for nothing. Raises OSError."""
         for layer in self.layers:
             with suppress(FileNotFoundError):
                 found = os.lstat(name, dir_fd=layer.folder)
-                return None if is_whiteout(found) else Entry(layer, name, found)
+                return None if is_whiteout(found) else LayerEntry(layer, name, found)
         return None
 
     def list_names(self) -> list[str]:
@@ -64,7 +64,7 @@ class Merged:
     def open(self, name: str) -> Iterator[Merged | None]:
         """Open the folder of a name; it is None where no folder is seen there. Raises OSError."""
         with ExitStack() as opened:
-            found: list[Layer] = []
+            found: list[OverlayLayer] = []
             is_folder = False
             for layer in self.layers:
                 try:
@@ -77,7 +77,7 @@ class Merged:
                 if (status.st_dev, status.st_ino) in layer.mounts:
                     break
                 folder = opened.enter_context(open_entry(layer.folder, name, own=bool(layer.marks)))
-                found.append(Layer(folder, layer.marks, layer.mounts))
+                found.append(OverlayLayer(folder, layer.marks, layer.mounts))
                 if is_opaque(found[-1]):
                     break
             yield Merged(tuple(found)) if is_folder else None
@@ -93,7 +93,7 @@ class Merged:
 
 
 @contextmanager
-def open_layers(upper: str, caches: str, workspace: str) -> Iterator[tuple[Layer, Merged]]:
+def open_layers(upper: str, caches: str, workspace: str) -> Iterator[tuple[OverlayLayer, Merged]]:
     """Open what a work sandbox wrote, and what it was laid over. Raises OSError."""
     marks = Path(upper, MARKS).read_text()
     kept = find_layer(caches, marks)
@@ -102,10 +102,12 @@ def open_layers(upper: str, caches: str, workspace: str) -> Iterator[tuple[Layer
         def enter(path: str | Path, own: str) -> int:
             return opened.enter_context(open_entry(-100, str(path), own=bool(own)))
 
-        layers = [Layer(enter(kept, marks), marks)] if caches and kept.is_dir() else []
+        layers = [OverlayLayer(enter(kept, marks), marks)] if caches and kept.is_dir() else []
         mounts = (Path(path).stat() for path in list_submounts(workspace))
-        layers.append(Layer(enter(workspace, ""), "", frozenset((found.st_dev, found.st_ino) for found in mounts)))
-        yield Layer(enter(Path(upper, "upper"), marks), marks), Merged(tuple(layers))
+        layers.append(
+            OverlayLayer(enter(workspace, ""), "", frozenset((found.st_dev, found.st_ino) for found in mounts))
+        )
+        yield OverlayLayer(enter(Path(upper, "upper"), marks), marks), Merged(tuple(layers))
 
 
 def list_submounts(workspace: str) -> list[str]:
@@ -157,12 +159,12 @@ def is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def is_opaque(layer: Layer) -> bool:
+def is_opaque(layer: OverlayLayer) -> bool:
     """Whether an open folder hides what lies under it."""
     return bool(layer.marks) and read_mark(layer, "opaque") == b"y"
 
 
-def read_mark(layer: Layer, name: str) -> bytes:
+def read_mark(layer: OverlayLayer, name: str) -> bytes:
     """Return a mark of an open folder, b"" where it has none."""
     with suppress(OSError):
         return os.getxattr(layer.folder, layer.marks + name)

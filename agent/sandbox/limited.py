@@ -15,7 +15,7 @@ from foregate.agent.sandbox.confine import close_others, lead_session, open_null
 from foregate.agent.sandbox.grants import Grants, grant_base, grant_rest
 from foregate.agent.sandbox.landlock import require_landlock
 from foregate.agent.sandbox.limits import limit_resources
-from foregate.agent.sandbox.plan import Command, Limits, Plan
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxCommand, SandboxPlan
 from foregate.agent.sandbox.prepared import Prepared, fail, tell_command, wait_for_command
 from foregate.agent.sandbox.seccomp_limited import build_limited_filter
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
@@ -42,7 +42,7 @@ def prepare(base: Base) -> Prepared:
 
 
 def start_prepared(
-    prepared: Prepared, plan: Plan, command: Command, streams: Sequence[int], report: int, scratch: str
+    prepared: Prepared, plan: SandboxPlan, command: SandboxCommand, streams: Sequence[int], report: int, scratch: str
 ) -> None:
     """Have the command run in a sandbox that was prepared; `scratch` is its private folder.
 
@@ -90,7 +90,7 @@ def _become_command(base: Base, line: socket.socket) -> NoReturn:
         fail(error, given.report)
 
 
-def _adapt(environment: dict[str, str], plan: Plan, scratch: str) -> dict[str, str]:
+def _adapt(environment: dict[str, str], plan: SandboxPlan, scratch: str) -> dict[str, str]:
     """Return the environment with the private folders in it, which have no place of their own here.
 
     What a toolchain looks for in HOME it is told where to find.
@@ -101,7 +101,7 @@ def _adapt(environment: dict[str, str], plan: Plan, scratch: str) -> dict[str, s
     return {**found, **environment, **home, "TMPDIR": f"{scratch}/tmp"}  # noqa: S108 - a private one
 
 
-def _leave_room(limits: Limits) -> Limits:
+def _leave_room(limits: ProcessLimits) -> ProcessLimits:
     """Return the limits with a bound of processes that leaves room for those this user already has.
 
     The kernel counts all of a user's, and tells only how many the machine has; the guard counts those of the call.

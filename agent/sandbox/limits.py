@@ -6,14 +6,14 @@ import os
 import re
 import resource
 
-from foregate.agent.sandbox.plan import Limits
+from foregate.agent.sandbox.plan import ProcessLimits
 from foregate.agent.sandbox.system_calls import name_step
 
 _OWN_NUMBERS_SINCE = (6, 14)
 _FEWEST_NUMBERS = 301  # the kernel takes no lower bound
 
 
-def limit_resources(limits: Limits) -> None:
+def limit_resources(limits: ProcessLimits) -> None:
     """Bound this process and all it starts; a bound that is already lower stays. Raises StepFailed."""
     bounds = {
         # Data, not address space: many programs reserve far more than they use.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 
-from foregate.agent.sandbox.layers import Layer, Merged
+from foregate.agent.sandbox.layers import Merged, OverlayLayer
 from foregate.agent.sandbox.programs import is_linked_python
 
 _MOST_LINKS = 40
 
 
-def leads_out(written: Layer, below: Merged, workspace: str, path: str) -> bool:
+def leads_out(written: OverlayLayer, below: Merged, workspace: str, path: str) -> bool:
     """Whether a link at a path relative to the workspace leads out of it, as seen in the view; links are followed.
 
     What is absolute must start with the resolved path of the workspace. The Python of a virtual environment may be a
@@ -21,7 +21,7 @@ def leads_out(written: Layer, below: Merged, workspace: str, path: str) -> bool:
     return bool(way) and not is_linked_python(path, way)
 
 
-def _find_way_out(written: Layer, below: Merged, workspace: str, path: str) -> str:
+def _find_way_out(written: OverlayLayer, below: Merged, workspace: str, path: str) -> str:
     """Return where outside of the workspace a link leads, "" where it does not."""
     view = Merged((written, *below.layers))
     at, rest = path.split("/")[:-1], path.split("/")[-1:]

@@ -8,7 +8,7 @@ HoldingTier = Literal["full", "limited"]
 """How a sandbox is held: by namespaces, or by Landlock and a filter of system calls alone."""
 
 
-class Limits(TypedDict, total=False):
+class ProcessLimits(TypedDict, total=False):
     """Bounds of a call; one that is left out does not hold.
 
     `processes` counts threads as well, and holds root from Linux 6.14, there never fewer than 301. `memory_bytes` and
@@ -65,7 +65,7 @@ def build_no_access() -> GivenAccess:
     )
 
 
-class Plan(TypedDict):
+class SandboxPlan(TypedDict):
     """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
     - `tier`: how it is held. With `limited` a writable workspace has neither masks nor `kept`, and there is no `upper`,
@@ -104,11 +104,11 @@ class Plan(TypedDict):
     links: dict[str, str]
     masks: list[str]
     scratch_bytes: int
-    limits: Limits
+    limits: ProcessLimits
     access: GivenAccess
 
 
-class Command(TypedDict):
+class SandboxCommand(TypedDict):
     """What runs: a program by its resolved path, argument vector, whole environment, and the folder it starts in."""
 
     program: str

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn, TypeVar
 
 from foregate.agent.sandbox.handover import receive_request, send_request
-from foregate.agent.sandbox.plan import Command, Failure, Plan
+from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, StepFailed, call
 
 NOT_STARTED = 125
@@ -33,8 +33,8 @@ class Given(NamedTuple):
     JSON when a step before failed.
     """
 
-    plan: Plan
-    command: Command
+    plan: SandboxPlan
+    command: SandboxCommand
     has_view: bool
     is_served: bool
     scratch: str
@@ -45,8 +45,8 @@ class Given(NamedTuple):
 
 def tell_command(
     line: socket.socket,
-    plan: Plan,
-    command: Command,
+    plan: SandboxPlan,
+    command: SandboxCommand,
     descriptors: Sequence[int],
     *,
     has_view: bool = False,

@@ -28,7 +28,7 @@ from foregate.agent.sandbox.mounts import (
     restrict_at,
 )
 from foregate.agent.sandbox.openings import show_openings
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.system_calls import name_step
 from foregate.agent.sandbox.view import make_layer, make_view
 
@@ -73,7 +73,7 @@ def build_base_root(base: Base) -> None:
         _cover(base["masks"])
 
 
-def finish_root(base: Base, plan: Plan, view: int | None = None) -> list[str]:
+def finish_root(base: Base, plan: SandboxPlan, view: int | None = None) -> list[str]:
     """Put the rest of a plan into the root with its base, and return the folders one may write in.
 
     `view` is the workspace as a mount, where it was made before; see `make_early_view`. Raises StepFailed.

@@ -15,7 +15,7 @@ from typing import IO, Any
 from foregate.agent.sandbox.forking import CONTROL
 from foregate.agent.sandbox.guard import KILL, TERMINATE
 from foregate.agent.sandbox.handover import send_request
-from foregate.agent.sandbox.plan import Failure, Plan
+from foregate.agent.sandbox.plan import Failure, SandboxPlan
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
 
@@ -32,7 +32,7 @@ class SandboxFailed(WorkspaceError):
         self.failure = failure
 
 
-SandboxPlace = tuple[Plan, str]
+SandboxPlace = tuple[SandboxPlan, str]
 """A sandbox, and the folder in it where the program starts."""
 
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 
 from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
 from foregate.agent.sandbox.layers import (
-    Entry,
-    Layer,
+    LayerEntry,
     Merged,
+    OverlayLayer,
     is_opaque,
     is_whiteout,
     list_names,
@@ -35,16 +35,16 @@ class Unfolding:
     def __init__(self, below: Merged, budget: Budget) -> None:
         self._below, self._budget = below, budget
 
-    def run(self, upper: Layer) -> None:
+    def run(self, upper: OverlayLayer) -> None:
         """Make all of the layer whole. Raises OSError, and WorkspaceError where that is more than the budget."""
         if upper.marks == TRUSTED:
             self._look(upper, self._below)
 
-    def _look(self, folder: Layer, source: Merged | None) -> None:
+    def _look(self, folder: OverlayLayer, source: Merged | None) -> None:
         """Look for renamed folders in an open one, which lies over `source`."""
         for name in _list_folders(folder):
             with open_entry(folder.folder, name, own=True) as opened:
-                inside = Layer(opened, folder.marks)
+                inside = OverlayLayer(opened, folder.marks)
                 with self._find_source(inside, name, source) as (found, is_renamed):
                     if is_renamed:
                         self._fill(inside, found)
@@ -54,7 +54,9 @@ class Unfolding:
                         self._look(inside, found)
 
     @contextmanager
-    def _find_source(self, folder: Layer, name: str, source: Merged | None) -> Iterator[tuple[Merged | None, bool]]:
+    def _find_source(
+        self, folder: OverlayLayer, name: str, source: Merged | None
+    ) -> Iterator[tuple[Merged | None, bool]]:
         """Open what an open folder of that name shows besides its own; also say whether a mark leads there."""
         redirect = os.fsdecode(read_mark(folder, "redirect"))
         if is_opaque(folder) or (source is None and not redirect.startswith("/")):
@@ -66,13 +68,13 @@ class Unfolding:
         with top.open_beneath(names) as found:
             yield found, bool(redirect)
 
-    def _fill(self, folder: Layer, source: Merged | None) -> None:
+    def _fill(self, folder: OverlayLayer, source: Merged | None) -> None:
         """Bring into an open folder all that it shows of `source`, and do so in the folders in it."""
         status = os.fstat(folder.folder)
         there = set(list_names(folder.folder))
         for name in _list_folders(folder):
             with open_entry(folder.folder, name, own=True) as opened:
-                inside = Layer(opened, folder.marks)
+                inside = OverlayLayer(opened, folder.marks)
                 with self._find_source(inside, name, source) as (found, is_renamed):
                     self._fill(inside, found)
                     if is_renamed:
@@ -85,7 +87,7 @@ class Unfolding:
                 os.unlink(name, dir_fd=folder.folder)
         os.utime(folder.folder, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _copy(self, source: Merged, entry: Entry, folder: Layer) -> None:
+    def _copy(self, source: Merged, entry: LayerEntry, folder: OverlayLayer) -> None:
         """Copy what is seen in `source` into an open folder, with all it has; its own marks are made anew."""
         name, status, into = entry.name, entry.status, folder.folder
         self._budget.take(paths=1)
@@ -99,7 +101,7 @@ class Unfolding:
                     return
                 for one in inner.list_names():
                     if found := inner.find(one):
-                        self._copy(inner, found, Layer(made, folder.marks))
+                        self._copy(inner, found, OverlayLayer(made, folder.marks))
                 copy_traits(inner.layers[0].folder, status, made)
         elif stat.S_ISREG(status.st_mode):
             self._budget.take(size=status.st_size)
@@ -116,7 +118,7 @@ class Unfolding:
             os.chown(name, status.st_uid, status.st_gid, dir_fd=into)
 
 
-def _list_folders(folder: Layer) -> list[str]:
+def _list_folders(folder: OverlayLayer) -> list[str]:
     names = list_names(folder.folder)
     return [name for name in names if stat.S_ISDIR(os.lstat(name, dir_fd=folder.folder).st_mode)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from foregate.agent.sandbox.masks import copy_metadata, lay_masks
 from foregate.agent.sandbox.mounts import NO_DEVICES, NO_SETUID, clone_tree, make_all_private, make_mount
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
 
@@ -27,7 +27,7 @@ _OPTIONS: dict[str, dict[str, str | None]] = {
 _SHOWN = NO_SETUID | NO_DEVICES
 
 
-def make_early_view(plan: Plan) -> int | None:
+def make_early_view(plan: SandboxPlan) -> int | None:
     """Return the view of the workspace as a detached mount where this is the machine's root, else None.
 
     It is made before the namespaces of the sandbox, because only out here the kernel renames folders in a view. This
@@ -45,7 +45,7 @@ def make_early_view(plan: Plan) -> int | None:
     return make_view(plan, TRUSTED)
 
 
-def make_view(plan: Plan, marks: str = USER) -> int:
+def make_view(plan: SandboxPlan, marks: str = USER) -> int:
     """Return the workspace as a detached mount that one may write to. Raises StepFailed."""
     workspace, upper = Path(plan["workspace"]), Path(plan["upper"])
     with name_step("upper", f"what a sandbox writes cannot be held in {upper}"):
@@ -159,7 +159,7 @@ def _make_work(work: str) -> None:
         os.mkdir(work, 0o700)  # noqa: PTH102
 
 
-def set_aside_work(plan: Plan) -> list[str]:
+def set_aside_work(plan: SandboxPlan) -> list[str]:
     """Take the folders the kernel worked in away from the stores of layers, and return what `remove_tree` may remove.
 
     Removing takes longer than anybody wants to wait for. What one that was killed has left is among them.

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from foregate.agent.sandbox.packages import PACKAGE_CACHES
-from foregate.agent.sandbox.plan import Limits, Plan, build_no_access
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan, build_no_access
 from foregate.agent.sandbox.programs import Needs, follow_links, list_venvs
 
 _SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store".split()  # noqa: SIM905
@@ -201,8 +201,8 @@ def plan_read(
     more: Iterable[str] = (),
     scratch: str = "/tmp",  # noqa: S108 - a folder of its own is made there
     scratch_bytes: int,
-    limits: Limits,
-) -> Plan:
+    limits: ProcessLimits,
+) -> SandboxPlan:
     """Return the plan of a read sandbox for a workspace, given by its resolved path.
 
     `masks` are paths of secret files, relative to the workspace or absolute; `more` is as in `list_visible_folders`.
@@ -214,7 +214,7 @@ def plan_read(
     stamps = tuple((os.path.realpath(folder), read_stamp(folder)) for folder in outside)
     visible = _find_visible_folders(os.pathsep.join(outside), home, tuple(more), stamps)
     resolved = os.path.realpath(home)
-    return Plan(
+    return SandboxPlan(
         tier="full",
         workspace=workspace,
         writable=False,
@@ -244,8 +244,8 @@ def plan_work(
     masks: Iterable[str] = (),
     kept: Iterable[str] = (),
     scratch_bytes: int,
-    limits: Limits,
-) -> Plan:
+    limits: ProcessLimits,
+) -> SandboxPlan:
     """Return the plan of a sandbox that may write to a workspace, given by its resolved path, which stays unchanged.
 
     `upper`, `caches` and `kept` are as in `Plan`, `masks` as for `plan_read`. `packages` is a folder of the machine
@@ -259,7 +259,7 @@ def plan_work(
     return {**plan, "upper": upper, "caches": caches, "layers": layers, "kept": list(kept)}
 
 
-def _make_room(plan: Plan, path: str) -> Plan:
+def _make_room(plan: SandboxPlan, path: str) -> SandboxPlan:
     """Return a plan that shows what lies in a folder instead of the folder, where it would have to hold a new path.
 
     So a package manager whose programs are shown, and which has not fetched anything yet, has a place for its cache.
@@ -275,7 +275,7 @@ def _make_room(plan: Plan, path: str) -> Plan:
     return _make_room({**plan, "folders": [*rest, *inner], "links": {**plan["links"], **links}}, path)
 
 
-def show_needs(plan: Plan, home: str, folders: Iterable[str] = (), programs: Iterable[str] = ()) -> Plan:
+def show_needs(plan: SandboxPlan, home: str, folders: Iterable[str] = (), programs: Iterable[str] = ()) -> SandboxPlan:
     """Return the plan with what some programs need to start, and those of the workspace's virtual environments.
 
     `folders` are further ones with programs, `programs` absolute paths. Whoever writes to the workspace can name what

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.scratch import Scratch
 from foregate.agent.sandbox.system_calls import name_step
-from foregate.agent.sandbox.written import Written
+from foregate.agent.sandbox.written import WrittenPaths
 
 _PAUSE = 0.1
 """Seconds between two counts of processes."""
@@ -23,15 +23,15 @@ class Watch:
     Raises StepFailed where no private folder can be made.
     """
 
-    def __init__(self, plan: Plan, list_tree: Callable[[], Collection[int]]) -> None:
+    def __init__(self, plan: SandboxPlan, list_tree: Callable[[], Collection[int]]) -> None:
         self._plan, self._list_tree = plan, list_tree
         self._parent, self._next = os.getppid(), 0.0
         with name_step("scratch", f"no private folder can be made in {plan['scratch']}"):
             self.scratch = Scratch(plan["scratch"])
-        bounds = Limits(written_bytes=plan["scratch_bytes"], written_files=_MOST_FILES)
-        self._written = [Written([self.scratch.path], bounds)]
+        bounds = ProcessLimits(written_bytes=plan["scratch_bytes"], written_files=_MOST_FILES)
+        self._written = [WrittenPaths([self.scratch.path], bounds)]
         if plan["writable"]:
-            self._written.append(Written([plan["workspace"]], plan["limits"]))
+            self._written.append(WrittenPaths([plan["workspace"]], plan["limits"]))
 
     def find_excess(self) -> str:
         """Return why the call has to end, as a clause about the command; "" for nothing."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 
 _SLICE = 0.002
 """Seconds of a look that may go into counting."""
@@ -20,12 +20,12 @@ _UNBOUNDED = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def list_stores(plan: Plan) -> list[str]:
+def list_stores(plan: SandboxPlan) -> list[str]:
     """Return the folders that hold what the command of a plan writes, none where nothing is written to disk."""
     return [f"{store}/upper" for store in (plan["upper"], *plan["layers"].values()) if store]
 
 
-class Written:
+class WrittenPaths:
     """What a command writes to some folders. Made before it starts; `find_excess` looks on meanwhile.
 
     What is free on the disk is looked at each time. Where that says that a bound could have been passed, and now and
@@ -34,7 +34,7 @@ class Written:
     counted or not: a file without a name is on no list.
     """
 
-    def __init__(self, folders: Sequence[str], limits: Limits) -> None:
+    def __init__(self, folders: Sequence[str], limits: ProcessLimits) -> None:
         self._folders = folders
         self._disk = next(str(up) for up in (Path(folders[0]), *Path(folders[0]).parents) if up.exists())
         self._bounds = (limits.get("written_bytes", _UNBOUNDED), limits.get("written_files", _UNBOUNDED))

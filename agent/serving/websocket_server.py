@@ -21,14 +21,14 @@ from foregate.agent.tools.remote.protocol import (
     Attach,
     Attached,
     Cancel,
-    Frame,
     FromAgent,
     Look,
     Recall,
-    Refused,
     Request,
+    RequestRefused,
     Seen,
     Welcome,
+    WireFrame,
     encode_frame,
     parse_frame,
 )
@@ -231,7 +231,7 @@ class ServedConnection:
             get_diagnostics().exception("serving_failed", request=frame.id)
             await self.end_with_reason(f"the runtime failed at this request ({type(error).__name__})")
 
-    async def _run(self, frame: Request, server: ToolServer) -> Frame:
+    async def _run(self, frame: Request, server: ToolServer) -> WireFrame:
         """Return the outcome of a request: one that does not fit its digest, or came too late, does not run."""
         call = ToolCall.parse(frame.tool, frame.arguments, wire_id=frame.id)
         if call.digest != frame.digest:
@@ -242,14 +242,14 @@ class ServedConnection:
         seconds = min(frame.deadline / 1000, self._policy.max_deadline)
         return await server.answer(call, seconds, CallerConsent() if frame.approved else None)
 
-    async def send(self, frame: Frame) -> None:
+    async def send(self, frame: WireFrame) -> None:
         """Send a message; waits while the other side does not read."""
         await self._connection.send(encode_frame(frame))
 
     async def end_with_reason(self, why: str) -> None:
         """Say in one sentence why the connection ends, and end it."""
         try:
-            await self.send(Refused(why[:2000]))
+            await self.send(RequestRefused(why[:2000]))
         except ConnectionClosed:
             return
         reason = why[:_REASON].encode()[:120].decode("utf-8", "ignore")

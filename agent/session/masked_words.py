@@ -40,19 +40,19 @@ def mask_words(state: SessionState) -> str:
     texts = [
         message.text for message in conversation.messages[conversation.newest + 1 :] if message.role == "assistant"
     ]
-    known = Known.of((said.text for said in task.messages if said.actor == "user"), theirs)
+    known = KnownWords.of((said.text for said in task.messages if said.actor == "user"), theirs)
     names: dict[str, str] = {}
     return " ".join(known.mask(text, names) for text in "\n".join(texts)[-_LONG:].splitlines()).strip()
 
 
-class Known:
+class KnownWords:
     """The words of the person, and those of everybody else."""
 
     def __init__(self, own: frozenset[str], theirs: frozenset[str], text: str) -> None:
         self.own, self.theirs, self.text = own, theirs, text
 
     @classmethod
-    def of(cls, own: Iterable[str], theirs: Iterable[str]) -> Known:
+    def of(cls, own: Iterable[str], theirs: Iterable[str]) -> KnownWords:
         """Return what is known from the person's messages and from what everybody else said."""
         text = fold("\n".join(way for one in theirs for way in list_ways(one)))
         return cls(frozenset(_WORD.findall(fold("\n".join(own)))), frozenset(_WORD.findall(text)), text)

@@ -23,7 +23,7 @@ from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.builtin.git_push import read_remotes
 from foregate.agent.tools.declarations import Declarations
-from foregate.agent.workspace.secret_values import SecretValues
+from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.gates.declaring import read_declared
@@ -145,7 +145,7 @@ class Session:
 
     def _read_secrets(self, policy: Policy, workspace: Workspace) -> None:
         self._patterns = policy.sensitive.expressions
-        self._of_files = SecretValues(workspace.root, policy) if workspace.root != Path("/") else None
+        self._of_files = FileSecrets(workspace.root, policy) if workspace.root != Path("/") else None
 
     async def start(self, **known: Any) -> None:
         """Write the first event, by which all can be judged again; `known` are further fields of SessionStarted."""

@@ -10,7 +10,7 @@ import re2
 from foregate.agent.tools.builtin.git import resolve_commit
 from foregate.agent.workspace import git_repository
 from foregate.agent.workspace.git_repository import GitRepository
-from foregate.agent.workspace.secret_values import SecretValues
+from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment, parse_command_line
@@ -45,7 +45,7 @@ class SecretScan:
     def __init__(self, workspace: Workspace, policy: Policy) -> None:
         self._workspace, self._policy = workspace, policy
         self._patterns: list[tuple[str, Any]] | None = None
-        self._values = SecretValues(workspace.root, policy)
+        self._values = FileSecrets(workspace.root, policy)
 
     def scan_call(self, call: ToolCall) -> list[str]:
         """Return what looks secret in the arguments of a call, as sent and as meant."""

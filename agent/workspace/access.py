@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import GivenAccess, Plan
+from foregate.agent.sandbox.plan import GivenAccess, SandboxPlan
 from foregate.agent.sandbox.visible import NEVER_AT_HOME, is_inside, list_tokens
 from foregate.agent.workspace.matching_files import remember_files
 from foregate.policy.policy import Policy
@@ -19,7 +19,7 @@ _HTTPS = 443
 _MOST = 64
 
 
-def give_access(plan: Plan, wanted: Iterable[Access], policy: Policy, *, home: str, own: str) -> Plan:
+def give_access(plan: SandboxPlan, wanted: Iterable[Access], policy: Policy, *, home: str, own: str) -> SandboxPlan:
     """Return the plan with what is wanted; `home` is the person's home folder and `own` Foregate's.
 
     Looks at this machine. Raises AccessError, which says why something cannot be given.
@@ -52,7 +52,7 @@ def give_access(plan: Plan, wanted: Iterable[Access], policy: Policy, *, home: s
     return {**plan, "access": access, "links": {**plan["links"], **links}, "masks": masks}
 
 
-def check_secrets_stay(plan: Plan, secrets: Iterable[str]) -> None:
+def check_secrets_stay(plan: SandboxPlan, secrets: Iterable[str]) -> None:
     """Refuse a sandbox that sees a secret and has a way out; paths are relative to the workspace or absolute.
 
     Raises WorkspaceError. Pure.
@@ -84,7 +84,7 @@ def _check_device(path: str) -> str:
     return path
 
 
-def _check_folder(path: str, plan: Plan, policy: Policy, home: str, own: str) -> str:
+def _check_folder(path: str, plan: SandboxPlan, policy: Policy, home: str, own: str) -> str:
     real, home, own = (os.path.realpath(one) for one in (path, home, own))
     if not is_inside(real, [home]) or real == home:
         raise AccessError(f"`{path}` is no folder of your home; only those, and not the whole of it, can be given")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache, partial
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import HoldingTier, Plan
+from foregate.agent.sandbox.plan import HoldingTier, SandboxPlan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.starter import SandboxFailed, start_program
 from foregate.agent.sandbox.visible import is_inside, plan_read, show_needs
@@ -35,7 +35,7 @@ def plan_sandbox(
     path: str = "",
     more: tuple[str, ...] = (),
     programs: Iterable[str] = (),
-) -> Plan | None:
+) -> SandboxPlan | None:
     """Return the sandbox a command that only reads runs in, None where this machine has none.
 
     Of its secret files only those are there that are `named`, by paths relative to the workspace; with None all are.
@@ -53,7 +53,7 @@ def plan_sandbox(
     return {**plan, "masks": [*plan["masks"], *hidden]}
 
 
-def show_programs(plan: Plan, programs: Iterable[str]) -> Plan:
+def show_programs(plan: SandboxPlan, programs: Iterable[str]) -> SandboxPlan:
     """Return a plan that also shows what programs need to start whose files somebody may have changed.
 
     These are those of the workspace's virtual environments, those that PATH finds in the workspace, and `programs`, by
@@ -71,7 +71,7 @@ def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:
     return remember_files(workspace.root, policy.files.secret).find()
 
 
-def plan_writable(plan: Plan, policy: Policy) -> Plan:
+def plan_writable(plan: SandboxPlan, policy: Policy) -> SandboxPlan:
     """Return a sandbox whose program may write to the workspace itself, but for files of `list_kept_files`.
 
     One of such a name that is not there yet can be made.
@@ -86,13 +86,13 @@ def list_kept_files(root: Path, policy: Policy) -> list[str]:
     return remember_files(root, (*policy.files.protected, *running)).find()
 
 
-def can_keep(plan: Plan | None) -> bool:
+def can_keep(plan: SandboxPlan | None) -> bool:
     """Whether a sandbox can hold parts of a writable workspace read-only."""
     return plan is not None and plan["tier"] == "full"
 
 
 @lru_cache(maxsize=32)
-def _plan(tier: HoldingTier, root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = ()) -> Plan:
+def _plan(tier: HoldingTier, root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = ()) -> SandboxPlan:
     plan = plan_read(
         root,
         path,
@@ -116,7 +116,7 @@ def _probe(root: str, path: str, limits: SandboxLimits) -> Probe:
     return {**full, "reason": "; and ".join(reasons), "cure": full["cure"] or limited["cure"]}
 
 
-def probe_plan(make: Callable[[], Plan], line: str) -> Probe:
+def probe_plan(make: Callable[[], SandboxPlan], line: str) -> Probe:
     """Return what became of running a line of the shell, which finds out, in a sandbox."""
     if sys.platform != "linux":
         return Probe(tier="none", reason="sandboxes are made of what only Linux has", cure="")

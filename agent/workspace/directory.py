@@ -24,7 +24,7 @@ EMPTY = strict_json.sha256(b"")
 """The hash of the listing of an empty directory."""
 
 
-class Entry(Struct, frozen=True):
+class DirectoryEntry(Struct, frozen=True):
     """One thing beneath a directory. `path` is relative to the workspace, `modified` in nanoseconds.
 
     `links` counts the names of what is no directory.
@@ -48,10 +48,10 @@ class Entry(Struct, frozen=True):
         return self.path == strict_json.scrub(self.path)
 
 
-class Listing(Struct, frozen=True):
+class DirectoryListing(Struct, frozen=True):
     """Entries in order of their paths; `complete` False when there are more than were asked for."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     complete: bool
 
     @property
@@ -103,8 +103,12 @@ class DirectoryImage(Struct, frozen=True):
 
 
 def walk(
-    workspace: Workspace, path: str, *, recursive: bool = True, enter: Callable[[Entry], bool] = lambda entry: True
-) -> Iterator[Entry]:
+    workspace: Workspace,
+    path: str,
+    *,
+    recursive: bool = True,
+    enter: Callable[[DirectoryEntry], bool] = lambda entry: True,
+) -> Iterator[DirectoryEntry]:
     """Yield what lies beneath `path`, parents before children, never following a link.
 
     Directories for which `enter` is False are yielded and not entered. Raises WorkspaceError when the directory
@@ -113,7 +117,7 @@ def walk(
     pending = [path]
     while pending:
         here = pending.pop()
-        inside: list[Entry] = []
+        inside: list[DirectoryEntry] = []
         with refuse_errors("list", path) if here == path else suppress(OSError):
             inside = _list_directory(workspace, here)
         yield from inside
@@ -121,7 +125,7 @@ def walk(
             pending.extend(entry.path for entry in reversed(inside) if entry.kind == "directory" and enter(entry))
 
 
-def _list_directory(workspace: Workspace, path: str) -> list[Entry]:
+def _list_directory(workspace: Workspace, path: str) -> list[DirectoryEntry]:
     """Return the entries of one directory, sorted by name."""
     prefix = "" if path == "." else f"{path}/"
     found = []
@@ -133,18 +137,18 @@ def _list_directory(workspace: Workspace, path: str) -> list[Entry]:
                 continue
             kind, mode = get_kind(seen.st_mode), stat.S_IMODE(seen.st_mode)
             links = 1 if kind == "directory" else seen.st_nlink
-            found.append(Entry(f"{prefix}{name}", kind, seen.st_size, mode, seen.st_mtime_ns, links))
+            found.append(DirectoryEntry(f"{prefix}{name}", kind, seen.st_size, mode, seen.st_mtime_ns, links))
     return found
 
 
-def list_tree(workspace: Workspace, path: str, limit: int) -> Listing:
+def list_tree(workspace: Workspace, path: str, limit: int) -> DirectoryListing:
     """Return what lies beneath `path`, at most `limit` entries, sorted by path."""
     entries = list(islice(walk(workspace, path), limit + 1))
     found = sorted(entries[:limit], key=lambda entry: entry.path)
-    return Listing(tuple(found), len(entries) <= limit)
+    return DirectoryListing(tuple(found), len(entries) <= limit)
 
 
-def is_restorable(found: Listing, max_bytes: int) -> bool:
+def is_restorable(found: DirectoryListing, max_bytes: int) -> bool:
     """Whether everything listed can be kept: complete, of known kinds, with names that are text, not too much."""
     return found.can_be_kept and sum(entry.size for entry in found.entries if entry.kind == "file") <= max_bytes
 

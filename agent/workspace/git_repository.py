@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.workspace.confinement import can_keep, plan_sandbox
 from foregate.agent.workspace.git_folder import find_common_folder, find_git_folder, refuse_ways_out
 from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
@@ -120,7 +120,7 @@ class GitRepository(Struct, frozen=True):
         )
         return _check_exit(ran, words[0]) if check else ran
 
-    def _plan_sandbox(self, command: str) -> Plan | None:
+    def _plan_sandbox(self, command: str) -> SandboxPlan | None:
         """Return the sandbox of a command that reads or changes the repository, where this machine has one."""
         plan = plan_sandbox(self.workspace, self.policy) if command in (*_READING, *_CHANGING) else None
         kept = [f"{self.workspace.root}/{self.git}/{name}" for name in ("config", "hooks") if can_keep(plan)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.workspace.confinement import list_secret_files, plan_sandbox
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
@@ -25,7 +25,7 @@ from foregate.agent.workspace.sandbox_folder import find_folder, hold_turn, make
 from foregate.agent.workspace.snapshot import begin, find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
-from foregate.agent.workspace.snapshot_store import AFTER, PENDING, SnapshotStore
+from foregate.agent.workspace.snapshot_store import AFTER, PENDING, FileSnapshotStore
 from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
@@ -71,7 +71,7 @@ def begin_in_place(workspace: Workspace, kept: str) -> None:
         begin(store, kept)
 
 
-def plan_in_place(workspace: Workspace, policy: Policy, programs: Iterable[str] = ()) -> Plan:
+def plan_in_place(workspace: Workspace, policy: Policy, programs: Iterable[str] = ()) -> SandboxPlan:
     """Return the sandbox of a command that writes to the workspace itself; raise WorkspaceError without one."""
     plan, limits = plan_sandbox(workspace, policy, programs=programs), policy.commands.sandbox
     if plan is None or plan["tier"] != "limited":
@@ -146,8 +146,8 @@ def _put_back_left(workspace: Workspace, policy: Policy, kept: str) -> bool:
     return put_back(workspace, policy, kept)
 
 
-def _open_store(workspace: Workspace) -> SnapshotStore:
-    return SnapshotStore(find_folder(workspace) / "snapshot")
+def _open_store(workspace: Workspace) -> FileSnapshotStore:
+    return FileSnapshotStore(find_folder(workspace) / "snapshot")
 
 
 def _copy_out(workspace: Workspace, changes: Sequence[PathChange], upper: Path) -> None:

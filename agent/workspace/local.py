@@ -15,7 +15,7 @@ from foregate.agent.sandbox.attributes import read_attributes
 from foregate.agent.workspace.copying import sync_change, sync_file_system
 from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.workspace import (
-    PathState,
+    PathFacts,
     Workspace,
     build_outside_error,
     check_path,
@@ -158,7 +158,7 @@ class LocalWorkspace(Workspace):
         with self.directory(above or ".", make=make) as fd:
             yield fd, name
 
-    def look(self, path: str, *, max_hash: int = 0) -> PathState:
+    def look(self, path: str, *, max_hash: int = 0) -> PathFacts:
         with (
             refuse_errors("look at", path),
             suppress(FileNotFoundError, NotADirectoryError),
@@ -170,10 +170,10 @@ class LocalWorkspace(Workspace):
                 digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
             elif kind == "file" and found.st_size <= max_hash:
                 digest = self._hash(path, found, fd, name)
-            return PathState(
+            return PathFacts(
                 kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode), found.st_mtime_ns
             )
-        return PathState()
+        return PathFacts()
 
     def _hash(self, path: str, found: os.stat_result, fd: int, name: str) -> str:
         """Hash a file's content; known content is recognised by inode, size, mtime and ctime, which cannot be set."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from foregate.agent.sandbox.egress import NO_TRAFFIC, Traffic, serve_sandbox
-from foregate.agent.sandbox.plan import GivenAccess, Plan, build_no_access
+from foregate.agent.sandbox.plan import GivenAccess, SandboxPlan, build_no_access
 from foregate.agent.sandbox.proxy_environment import build_network_environment
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
@@ -115,7 +115,7 @@ async def run_program(
     timeout: float,  # noqa: ASYNC109 - the program must be killed here, not merely be waited for
     cap: int,
     merged: bool = True,
-    sandbox: Plan | None = None,
+    sandbox: SandboxPlan | None = None,
 ) -> ProcessResult:
     """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation all of it is killed.
 
@@ -146,7 +146,7 @@ def run_and_wait(
     timeout: float,
     cap: int,
     merged: bool = True,
-    sandbox: Plan | None = None,
+    sandbox: SandboxPlan | None = None,
     stop: threading.Event | None = None,
 ) -> ProcessResult:
     """Run `argv` and block until it and everything it started are gone; see `run_program`."""

@@ -26,7 +26,7 @@ class _Read(NamedTuple):
     secrets: tuple[Secret, ...]
 
 
-class SecretValues:
+class FileSecrets:
     """The values that stand in the secret files beneath a root, as the policy wants them found. A root of `/`, which
     also stands for a workspace in memory, has none. `values` are those found last."""
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.scan import Met, scan
-from foregate.agent.workspace.snapshot_entry import Entry, read_entry, stamp
-from foregate.agent.workspace.snapshot_store import AFTER, LATEST, PENDING, SnapshotStore
+from foregate.agent.workspace.snapshot_entry import SnapshotEntry, read_entry, stamp
+from foregate.agent.workspace.snapshot_store import AFTER, LATEST, PENDING, FileSnapshotStore
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.commands_section import SnapshotBounds
 from foregate.policy.policy import Policy
@@ -32,13 +32,13 @@ _OBJECTS = compile_late(r"(?:.*/)?\.git/objects/.*")
 _IGNORED = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 
 
-class Snapshot(Struct, frozen=True, dict=True):
+class FileSnapshot(Struct, frozen=True, dict=True):
     """What a workspace was. `left_out` are the ignored paths it does not cover, `reason` why it is not all.
 
     Paths are bytes, as a name need not be text; "." is the workspace itself.
     """
 
-    entries: dict[bytes, Entry]
+    entries: dict[bytes, SnapshotEntry]
     left_out: tuple[bytes, ...] = ()
     reason: str = ""
 
@@ -61,7 +61,7 @@ class _TooMuch(Exception):
     """More than a snapshot may hold."""
 
 
-def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) -> Snapshot:
+def take_snapshot(workspace: Workspace, policy: Policy, store: FileSnapshotStore) -> FileSnapshot:
     """Keep what the workspace holds, and return what names it; its `id` is to be recorded before the command runs.
 
     Only what has changed since the last snapshot is read. Where all of it is more than `commands.sandbox.snapshot`,
@@ -77,7 +77,7 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
         )
     last = _load(store)
     bounds, ignored = policy.commands.sandbox.snapshot, _list_ignored(workspace, policy) if last.left_out else ()
-    kept: dict[bytes, Entry] = {}
+    kept: dict[bytes, SnapshotEntry] = {}
     reason = ""
     try:
         kept = _keep_all(workspace, store, last.entries, bounds, ignored)
@@ -88,7 +88,7 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
                 kept, reason = _keep_all(workspace, store, last.entries, bounds, ignored), ""
             except _TooMuch as again:
                 reason = str(again)
-    snapshot = Snapshot(kept, tuple(sorted(ignored)), reason or _find_gap(kept, ignored))
+    snapshot = FileSnapshot(kept, tuple(sorted(ignored)), reason or _find_gap(kept, ignored))
     data = msgspec.msgpack.encode(snapshot)
     store.sync()
     if data != store.read_note(LATEST):
@@ -98,7 +98,7 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
     return snapshot
 
 
-def load_snapshot(store: SnapshotStore, id: str) -> Snapshot:  # noqa: A002
+def load_snapshot(store: FileSnapshotStore, id: str) -> FileSnapshot:  # noqa: A002
     """Return the snapshot of that id; raise WorkspaceError where it is gone, as after another one was taken."""
     snapshot = _load(store)
     if snapshot.id != id:
@@ -106,42 +106,42 @@ def load_snapshot(store: SnapshotStore, id: str) -> Snapshot:  # noqa: A002
     return snapshot
 
 
-def begin(store: SnapshotStore, id: str) -> None:  # noqa: A002
+def begin(store: FileSnapshotStore, id: str) -> None:  # noqa: A002
     """Note durably that a command is about to work, after which the snapshot of that id is what to go back to."""
     store.note(PENDING, id.encode(), durable=True)
 
 
-def settle(store: SnapshotStore) -> None:
+def settle(store: FileSnapshotStore) -> None:
     """Note that what the command changed stays or was taken back, so that the next one may run."""
     store.forget(PENDING)
 
 
-def find_reason_to_ask(snapshot: Snapshot) -> str:
+def find_reason_to_ask(snapshot: FileSnapshot) -> str:
     """Return why a person has to be asked before a command works in place, "" where all it can do can be taken back."""
     return snapshot.reason
 
 
-def _load(store: SnapshotStore) -> Snapshot:
+def _load(store: FileSnapshotStore) -> FileSnapshot:
     return _decode(store.read_note(LATEST))
 
 
 @lru_cache(maxsize=2)
-def _decode(data: bytes) -> Snapshot:
+def _decode(data: bytes) -> FileSnapshot:
     try:
-        return msgspec.msgpack.decode(data, type=Snapshot)
+        return msgspec.msgpack.decode(data, type=FileSnapshot)
     except msgspec.MsgspecError:  # no file, or a power cut left half of one
-        return Snapshot({})
+        return FileSnapshot({})
 
 
 def _keep_all(
     workspace: Workspace,
-    store: SnapshotStore,
-    known: Mapping[bytes, Entry],
+    store: FileSnapshotStore,
+    known: Mapping[bytes, SnapshotEntry],
     bounds: SnapshotBounds,
     ignored: Collection[bytes],
-) -> dict[bytes, Entry]:
+) -> dict[bytes, SnapshotEntry]:
     """Keep all but what is ignored, reading only what has changed."""
-    kept: dict[bytes, Entry] = {}
+    kept: dict[bytes, SnapshotEntry] = {}
     size = 0
     with refuse_errors("read", "."), workspace.directory(".") as top:
         for met in scan(top, skips=lambda path: os.fsencode(path) in ignored):
@@ -160,7 +160,7 @@ def _keep_all(
     return kept
 
 
-def _keep(met: Met, store: SnapshotStore) -> Entry:
+def _keep(met: Met, store: FileSnapshotStore) -> SnapshotEntry:
     """Keep one thing, as far as this user may read it."""
     found = met.found
     fixed = stat.S_ISREG(found.st_mode) and not found.st_mode & _WRITABLE and _OBJECTS.fullmatch(met.path)
@@ -171,7 +171,7 @@ def _keep(met: Met, store: SnapshotStore) -> Entry:
             return read_entry(met._replace(found=found), store.put, lambda file: "", name=name)
         return read_entry(met, store.put, store.put_file)
     except PermissionError:
-        return Entry(stamp(found), unread=True)
+        return SnapshotEntry(stamp(found), unread=True)
 
 
 def _list_ignored(workspace: Workspace, policy: Policy) -> frozenset[bytes]:
@@ -184,7 +184,7 @@ def _list_ignored(workspace: Workspace, policy: Policy) -> frozenset[bytes]:
     return frozenset(prefix + name.rstrip(b"/") for name in listed.split(b"\0") if name)
 
 
-def _find_gap(kept: Mapping[bytes, Entry], ignored: Collection[bytes]) -> str:
+def _find_gap(kept: Mapping[bytes, SnapshotEntry], ignored: Collection[bytes]) -> str:
     """Return what could be changed and not be brought back, "" for nothing."""
     if ignored:
         return f"{_name(min(ignored))} could change and could not be brought back, as git ignores {len(ignored)} paths"

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from foregate.agent.sandbox.programs import is_linked_python
 from foregate.agent.workspace.copying import hash_content
 from foregate.agent.workspace.scan import DEEPEST, Met, scan
-from foregate.agent.workspace.snapshot import Snapshot
-from foregate.agent.workspace.snapshot_entry import Entry, Stamp, look_at, stamp
-from foregate.agent.workspace.snapshot_store import AFTER, SnapshotStore
+from foregate.agent.workspace.snapshot import FileSnapshot
+from foregate.agent.workspace.snapshot_entry import SnapshotEntry, Stamp, look_at, stamp
+from foregate.agent.workspace.snapshot_store import AFTER, FileSnapshotStore
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import NotText, WorkspaceError
@@ -29,7 +29,7 @@ Stamps = Mapping[bytes, Stamp | None]
 """By path, what a command left where it changed something; None is nothing."""
 
 
-def compare(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot: Snapshot) -> list[PathChange]:
+def compare(workspace: Workspace, policy: Policy, store: FileSnapshotStore, snapshot: FileSnapshot) -> list[PathChange]:
     """Return what is otherwise than in the snapshot, as a work sandbox lists it: deletions first, innermost first.
 
     A file whose times alone have changed is none of it; `restore` brings them back as well. Raises WorkspaceError where
@@ -53,7 +53,7 @@ def compare(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot
     return sorted(deleted, key=_place, reverse=True) + sorted(others, key=_place)
 
 
-def find_stamps(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot: Snapshot) -> Stamps:
+def find_stamps(workspace: Workspace, policy: Policy, store: FileSnapshotStore, snapshot: FileSnapshot) -> Stamps:
     """Return what the command left where it changed something, as the last comparison found it, or found now."""
     for _ in range(2):
         with suppress(msgspec.MsgspecError):
@@ -73,8 +73,8 @@ def _place(change: PathChange) -> list[str]:
 
 class _Comparison(Struct):
     workspace: Workspace
-    store: SnapshotStore
-    snapshot: Snapshot
+    store: FileSnapshotStore
+    snapshot: FileSnapshot
     paths: int
     size: int
     is_deep: bool = False
@@ -107,7 +107,7 @@ class _Comparison(Struct):
     def _is_new(self, path: str) -> bool:
         return os.fsencode(path) not in self.snapshot.entries
 
-    def _look(self, path: bytes, met: Met, before: Entry | None) -> None:
+    def _look(self, path: bytes, met: Met, before: SnapshotEntry | None) -> None:
         now = stamp(met.found)
         self.size -= now.size if now.kind == "file" else 0
         if self.is_over:
@@ -121,7 +121,7 @@ class _Comparison(Struct):
             self.stamps[path] = now
             self._add(path, *states, self._refuse(met, after))
 
-    def _describe(self, entry: Entry) -> PathState:
+    def _describe(self, entry: SnapshotEntry) -> PathState:
         """Return the state of an entry, hashing now what was only linked."""
         if not entry.name:
             return entry.state
@@ -131,7 +131,7 @@ class _Comparison(Struct):
         finally:
             os.close(file)
 
-    def _refuse(self, met: Met, after: Entry) -> Refusal:
+    def _refuse(self, met: Met, after: SnapshotEntry) -> Refusal:
         """Return why what is there now may never stay."""
         if after.stamp.kind == "other":
             return "special"

@@ -57,7 +57,7 @@ def stamp(found: os.stat_result) -> Stamp:
     )
 
 
-class Entry(Struct, frozen=True, array_like=True):
+class SnapshotEntry(Struct, frozen=True, array_like=True):
     """A thing in a snapshot. `content` is the SHA-256 of a file's content, "" for what has none or could not be read.
 
     A link's is that of its target. `attributes` is the SHA-256 of the packed extended attributes. Of a file that is
@@ -89,34 +89,34 @@ class Entry(Struct, frozen=True, array_like=True):
         )
 
 
-def read_entry(met: Met, put: Callable[[bytes], str], put_file: Callable[[int], str], name: str = "") -> Entry:
+def read_entry(met: Met, put: Callable[[bytes], str], put_file: Callable[[int], str], name: str = "") -> SnapshotEntry:
     """Return what was met, with its content given to `put_file`, and what else is bytes to `put`; both return hashes.
 
     `name` is by which it is kept already. Raises OSError for what cannot be read.
     """
     at = time.time_ns()
     if stat.S_ISLNK(met.found.st_mode):
-        return _settle(Entry(stamp(met.found), put(os.fsencode(os.readlink(met.name, dir_fd=met.folder)))), at)
+        return _settle(SnapshotEntry(stamp(met.found), put(os.fsencode(os.readlink(met.name, dir_fd=met.folder)))), at)
     if stamp(met.found).kind == "other":
         kind = f"{stat.S_IFMT(met.found.st_mode)} {met.found.st_rdev}".encode()
-        return _settle(Entry(stamp(met.found), sha256(kind)), at)
+        return _settle(SnapshotEntry(stamp(met.found), sha256(kind)), at)
     file = os.open(met.name, _OPEN, dir_fd=met.folder)
     try:
         content = put_file(file) if stat.S_ISREG(met.found.st_mode) else ""
         found = choose_attributes(read_attributes(file))
-        entry = Entry(stamp(met.found), content, put(pack_attributes(found)) if found else "", name)
+        entry = SnapshotEntry(stamp(met.found), content, put(pack_attributes(found)) if found else "", name)
         return _settle(entry, at if stamp(os.fstat(file)) == entry.stamp else 0)
     finally:
         os.close(file)
 
 
-def _settle(entry: Entry, at: int) -> Entry:
+def _settle(entry: SnapshotEntry, at: int) -> SnapshotEntry:
     newest = max(entry.stamp.modified, entry.stamp.changed)
     return replace(entry, settled=at - newest > _SETTLED)
 
 
-def look_at(met: Met) -> Entry:
+def look_at(met: Met) -> SnapshotEntry:
     """Return what was met and keep nothing. Raises OSError but for what this user may not read."""
     with suppress(PermissionError):
         return read_entry(met, sha256, hash_content)
-    return Entry(stamp(met.found), unread=True)
+    return SnapshotEntry(stamp(met.found), unread=True)

@@ -15,10 +15,10 @@ from foregate.agent.sandbox.removal import remove_at
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
 from foregate.agent.workspace.scan import DEEPEST, Met
-from foregate.agent.workspace.snapshot import Snapshot
+from foregate.agent.workspace.snapshot import FileSnapshot
 from foregate.agent.workspace.snapshot_changes import Stamps, find_stamps
-from foregate.agent.workspace.snapshot_entry import Entry, Stamp, look_at, stamp
-from foregate.agent.workspace.snapshot_store import SnapshotStore
+from foregate.agent.workspace.snapshot_entry import SnapshotEntry, Stamp, look_at, stamp
+from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -30,7 +30,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def restore(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot: Snapshot) -> list[str]:
+def restore(workspace: Workspace, policy: Policy, store: FileSnapshotStore, snapshot: FileSnapshot) -> list[str]:
     """Put everything back that a command changed, with modes, times, attributes and further names; it is on disk then.
 
     Returns the paths, sorted, that were left, as they are otherwise now than the command left them, or could not be
@@ -44,7 +44,7 @@ def restore(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot
 
 
 class _Restoration:
-    def __init__(self, workspace: Workspace, store: SnapshotStore, snapshot: Snapshot, after: Stamps) -> None:
+    def __init__(self, workspace: Workspace, store: FileSnapshotStore, snapshot: FileSnapshot, after: Stamps) -> None:
         self._workspace, self._store, self._entries = workspace, store, snapshot.entries
         self._after = {os.fsdecode(path): stamp for path, stamp in after.items()}
         self._names, self._inside = self._group_names(), self._group_folders()
@@ -75,7 +75,7 @@ class _Restoration:
                     if is_temporary(name) and name not in names:
                         sweep_temporary(folder, name)
 
-    def _find(self, path: str) -> Entry | None:
+    def _find(self, path: str) -> SnapshotEntry | None:
         return self._entries.get(os.fsencode(path))
 
     def _group_names(self) -> dict[tuple[int, int], list[str]]:
@@ -94,7 +94,7 @@ class _Restoration:
                 found[_get_folder(path)].add(path.rpartition("/")[2])
         return found
 
-    def _try(self, path: str, act: Callable[[str, Entry], None], entry: Entry | None) -> None:
+    def _try(self, path: str, act: Callable[[str, SnapshotEntry], None], entry: SnapshotEntry | None) -> None:
         try:
             act(path, entry)  # type: ignore[arg-type]
         except (OSError, WorkspaceError):
@@ -120,7 +120,7 @@ class _Restoration:
         left, now = self._after.get(path), stamp(met.found)
         return left is not None and _identify(left) == _identify(now)
 
-    def _remove(self, path: str, entry: Entry | None) -> None:
+    def _remove(self, path: str, entry: SnapshotEntry | None) -> None:
         """Remove what is in the place of something else, or of nothing; a folder only where nothing is left in it, or
         where it lies too deep to be looked into."""
         with suppress(FileNotFoundError, NotADirectoryError), self._meet(path) as (folder, name, met):
@@ -135,12 +135,12 @@ class _Restoration:
             else:
                 self.left.add(path)
 
-    def _make_folder(self, path: str, entry: Entry) -> None:
+    def _make_folder(self, path: str, entry: SnapshotEntry) -> None:
         with self._meet(path) as (folder, name, met):
             if met is None:
                 os.mkdir(name, 0o700, dir_fd=folder)
 
-    def _put(self, path: str, entry: Entry) -> None:
+    def _put(self, path: str, entry: SnapshotEntry) -> None:
         """Put a file or link in its place, unless it is there, or something else that the command did not leave."""
         with self._meet(path) as (folder, name, met):
             if met is not None and self._is_back(met, entry):
@@ -156,7 +156,7 @@ class _Restoration:
                 with suppress(FileNotFoundError):  # also where it is one more name of what is there
                     os.unlink(new, dir_fd=folder)
 
-    def _is_back(self, met: Met, entry: Entry) -> bool:
+    def _is_back(self, met: Met, entry: SnapshotEntry) -> bool:
         """Whether something is as it was, whatever its number, and with those of its names that are back."""
         if entry.stamp == stamp(met.found) and entry.settled:
             return True
@@ -164,7 +164,7 @@ class _Restoration:
             return False
         return entry.stamp.links < 2 or met.found.st_ino in self._find_numbers(entry)
 
-    def _find_numbers(self, entry: Entry) -> set[int]:
+    def _find_numbers(self, entry: SnapshotEntry) -> set[int]:
         """Return the numbers of the files that the names of an entry lead to, where that is one."""
         found = set()
         for path in self._names[entry.stamp.inode]:
@@ -172,7 +172,7 @@ class _Restoration:
                 found.add(met.found.st_ino if met is not None else 0)
         return found if len(found) == 1 else set()
 
-    def _fill(self, path: str, entry: Entry, folder: int, new: str) -> None:
+    def _fill(self, path: str, entry: SnapshotEntry, folder: int, new: str) -> None:
         """Make what a path is to be under a new name."""
         about = entry.stamp
         if about.kind == "file" and not self._link_other_name(path, entry, folder, new):
@@ -197,7 +197,7 @@ class _Restoration:
                 os.chown(new, *about.owner, dir_fd=folder, follow_symlinks=False)
             os.utime(new, ns=(about.modified, about.modified), dir_fd=folder, follow_symlinks=False)
 
-    def _link_other_name(self, path: str, entry: Entry, folder: int, new: str) -> bool:
+    def _link_other_name(self, path: str, entry: SnapshotEntry, folder: int, new: str) -> bool:
         """Make a further name of the same file where another of its names is back already."""
         for other in self._names.get(entry.stamp.inode, ()):
             if other == path:
@@ -210,7 +210,7 @@ class _Restoration:
                 return True
         return False
 
-    def _copy(self, entry: Entry, folder: int, new: str) -> None:
+    def _copy(self, entry: SnapshotEntry, folder: int, new: str) -> None:
         source, file = self._store.open(entry.content), os.open(new, _NEW, 0o600, dir_fd=folder)
         try:
             if copy_content(source, file) != entry.content:
@@ -219,13 +219,13 @@ class _Restoration:
             os.close(source)
             os.close(file)
 
-    def _give(self, file: int, entry: Entry) -> None:
+    def _give(self, file: int, entry: SnapshotEntry) -> None:
         """Give an open file or folder what it had beside its content."""
         about = entry.stamp
         attributes = unpack_attributes(self._store.get(entry.attributes)) if entry.attributes else {}
         set_traits(file, FileTraits(stat.S_IMODE(about.mode), about.modified, attributes, about.owner))
 
-    def _finish_folder(self, path: str, entry: Entry) -> None:
+    def _finish_folder(self, path: str, entry: SnapshotEntry) -> None:
         """Give a folder what it had; its time only where just that is in it again."""
         with self._workspace.directory(path) as folder:
             inside = set(os.listdir(folder))  # noqa: PTH208 - a descriptor is no path
@@ -241,7 +241,7 @@ def _identify(about: Stamp) -> tuple[object, ...]:
     return about.mode, about.owner, about.size, about.modified, about.inode
 
 
-def _has_content(met: Met, entry: Entry) -> bool:
+def _has_content(met: Met, entry: SnapshotEntry) -> bool:
     """Whether something is as it was, but for its names; what nobody may write to is known by its number."""
     now = look_at(met)
     if entry.name and now.stamp.inode == entry.stamp.inode:

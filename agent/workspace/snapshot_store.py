@@ -21,7 +21,7 @@ LATEST, PENDING, AFTER = "latest", "pending", "after"
 """The notes: the snapshot that was taken last, that its command is not settled, and where that changed something."""
 
 
-class SnapshotStore:
+class FileSnapshotStore:
     """A folder for the snapshots of one workspace, closed to other users; one process at a time may hold it.
 
     `with` holds it. Contents are on disk after `sync` and not before. Raises WorkspaceError where it cannot be used.
@@ -31,7 +31,7 @@ class SnapshotStore:
         self.path, self._folder = folder, -1
         self._has_new = False
 
-    def __enter__(self) -> SnapshotStore:
+    def __enter__(self) -> FileSnapshotStore:
         try:
             self.path.mkdir(0o700, parents=True, exist_ok=True)
             self._folder = os.open(self.path, _FOLDER)

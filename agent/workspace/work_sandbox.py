@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.sandbox.kept import keep_folders, prune_caches, release_folders
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
@@ -69,7 +69,7 @@ def _probe(root: Path, folder: Path, path: str, limits: SandboxLimits) -> Probe:
 
 def open_work_sandbox(
     workspace: Workspace, policy: Policy, upper: str, access: Sequence[Access] = (), programs: Sequence[str] = ()
-) -> Plan:
+) -> SandboxPlan:
     """Return the plan of a new sandbox that is given `access`, and whose folder for what is written there is `upper`.
 
     It shows what `programs` need, as `show_programs` does. Secret files are not there, but for those that git tracks,
@@ -97,7 +97,7 @@ def _list_tracked(workspace: Workspace, policy: Policy, paths: Sequence[str]) ->
     return ()
 
 
-def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: bool) -> SandboxedChanges:
+def collect_changes(workspace: Workspace, policy: Policy, plan: SandboxPlan, installs: bool) -> SandboxedChanges:
     """Return what a finished program has changed in its sandbox, and nothing else of it.
 
     Caches whose content is run unread stay with the sandboxes of this workspace, but where the command `installs`.
@@ -177,7 +177,9 @@ def sweep_sandboxes(workspace: Workspace, policy: Policy) -> None:
         sweep_folder(find_folder(workspace), policy.commands.sandbox.kept)
 
 
-def _plan(root: Path, upper: str, folder: Path, path: str, limits: SandboxLimits, secret: tuple[str, ...]) -> Plan:
+def _plan(
+    root: Path, upper: str, folder: Path, path: str, limits: SandboxLimits, secret: tuple[str, ...]
+) -> SandboxPlan:
     return plan_work(
         str(root),
         path,

@@ -25,7 +25,7 @@ from foregate.schemas.tool_spec import ResourceKind
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
-class PathState(Struct, frozen=True):
+class PathFacts(Struct, frozen=True):
     """What is at a path: `kind` is `file`, `directory`, `link`, `other` or "" for nothing; `hash` "" where not hashed.
 
     The hash of a link is over its target's name; `modified` is in nanoseconds.
@@ -69,7 +69,7 @@ class Workspace(Protocol):
     def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
         """Open the folder that holds a path and return its descriptor, and the last part of the path."""
 
-    def look(self, path: str, *, max_hash: int = 0) -> PathState:
+    def look(self, path: str, *, max_hash: int = 0) -> PathFacts:
         """Return what is at a path, never following a link; files of up to `max_hash` bytes are hashed."""
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
@@ -183,14 +183,14 @@ class MemoryWorkspace(Workspace):
                 done.append(part)
         return "/".join(done) or "."
 
-    def look(self, path: str, *, max_hash: int = 0) -> PathState:
+    def look(self, path: str, *, max_hash: int = 0) -> PathFacts:
         data = self.files.get(path)
         if data is None:
-            return PathState("directory" if path == "." else "")
+            return PathFacts("directory" if path == "." else "")
         known = self._hashes.get(path)
         if known is None or known[0] is not data:
             known = self._hashes[path] = (data, strict_json.sha256(data))
-        return PathState("file", known[1], len(data), 1, 0o644)
+        return PathFacts("file", known[1], len(data), 1, 0o644)
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
         if path not in self.files:

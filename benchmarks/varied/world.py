@@ -16,7 +16,7 @@ from guarding.services.mailbox import mailbox_tools
 from guarding.services.undeclared import undeclared_tools
 from guarding.world import run_in
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Run, Tool, Toolbox
@@ -100,7 +100,7 @@ class World:
             (self.root / name).unlink()
             del self.files[name]
 
-        def probe(make: Callable[[], Plan], line: str) -> Probe:
+        def probe(make: Callable[[], SandboxPlan], line: str) -> Probe:
             limited = line == confinement.TRY["limited"]
             return probe_plan(make, line) if limited else Probe(tier="none", reason="no namespaces here", cure="")
 

@@ -19,7 +19,7 @@ from foregate.cli.commands.demo import FOREIGN, build_post_tools
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
 from foregate.console.console import Console
-from foregate.console.entry import Entry
+from foregate.console.entry import SignIn
 from foregate.console.server import ConsoleServer
 from foregate.console.waiting import list_waiting
 from foregate.testing import ScriptedModel, calls, says
@@ -35,7 +35,7 @@ class Served(Struct):
 
     console: Console
     address: Address
-    entry: Entry
+    entry: SignIn
     browser: httpx2.AsyncClient
 
     def build_form(self, **fields: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ async def serve_home(root: Path, *, read_only: bool = False, **more: Any) -> Asy
     """Serve the console of a home, or of a copy that is only read, until the context ends."""
     listening = bind("127.0.0.1", 0)
     address = Address("127.0.0.1", listening.getsockname()[1])
-    entry = Entry(address.port)
+    entry = SignIn(address.port)
     app = build_app(Home(root, read_only=read_only), entry, address, **more)
     server = ConsoleServer(app)
     task = asyncio.create_task(server.serve(sockets=[listening]))

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import Markup
 
 from foregate.pages.rendering import build_environment
-from foregate.pages.texts import MOST, Passage, VisibleText, fold_text, show_value
+from foregate.pages.texts import MOST, TextPassage, VisibleText, fold_text, show_value
 
 
 @pytest.mark.parametrize("text", ["a\u202eb", "a\x1b[2Jb", "a\u200bb", "a\x00b", "a\rb"])
@@ -26,7 +26,7 @@ def test_markup_in_a_text_is_escaped_and_rows_of_the_terminal_are_not_made_visib
 
 def test_a_text_within_a_line_is_cut_with_a_count_and_what_was_folded_is_shown_whole() -> None:
     assert str(show_value("x" * 1000)).endswith("… (600 characters more)")
-    assert show_value(Passage("x" * 1000)) == "x" * 1000
+    assert show_value(TextPassage("x" * 1000)) == "x" * 1000
 
 
 @pytest.mark.parametrize("value", [None, 1.5, True, ["a"], {"a": 1}, b"a"])

@@ -23,7 +23,7 @@ from foregate.agent.models.openai.ability import (
     read_plain,
     read_tool_count,
 )
-from foregate.agent.models.openai.refusal import Refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal
 from foregate.agent.models.openai.simpler_bodies import Body
 from foregate.schemas.strict_json import Json
 
@@ -278,7 +278,7 @@ ABILITIES: Sequence[Ability] = (
 _ROWS: Mapping[str, Ability] = {row.name: row for row in ABILITIES}
 
 
-def list_refused(refusal: Refusal, body: Body) -> Iterator[tuple[str, Json]]:
+def list_refused(refusal: EndpointRefusal, body: Body) -> Iterator[tuple[str, Json]]:
     """Yield what a refusal of a body may be about, the likeliest first: the name of a row, and what is learnt."""
     for row in ABILITIES:
         if row.is_refused(refusal, body) and (value := row.read(refusal, body)) is not None:

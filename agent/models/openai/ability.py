@@ -8,14 +8,14 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from foregate.agent.models.openai import simpler_bodies as send
-from foregate.agent.models.openai.refusal import Refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal
 from foregate.agent.models.openai.simpler_bodies import Body, Send
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 
 Learnt = Mapping[str, Json]
 """What is known of an endpoint, by the names of rows: True, a number, or a list of names."""
-Read = Callable[[Refusal, Body], Any]
+Read = Callable[[EndpointRefusal, Body], Any]
 """Returns what a refusal says of the limit, None where it speaks of something else."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -35,31 +35,31 @@ _DESCRIPTION = 1024
 """Characters of a description that all endpoints take."""
 
 
-def read_yes(refusal: Refusal, body: Body) -> bool:
+def read_yes(refusal: EndpointRefusal, body: Body) -> bool:
     return True
 
 
-def _list_numbers(refusal: Refusal) -> list[int]:
+def _list_numbers(refusal: EndpointRefusal) -> list[int]:
     return [int(one.replace(",", "")) for one in _COUNT.findall(refusal.words) if len(one) < 10]
 
 
-def read_cap(refusal: Refusal, body: Body) -> int | None:
+def read_cap(refusal: EndpointRefusal, body: Body) -> int | None:
     """Return the largest number below the bound that was sent: what the endpoint says is the most."""
     sent = next((body[name] for name in LIMITS if name in body), 0)
     return max((one for one in _list_numbers(refusal) if 16 <= one < sent), default=None)
 
 
-def read_tool_count(refusal: Refusal, body: Body) -> int:
+def read_tool_count(refusal: EndpointRefusal, body: Body) -> int:
     count = len(body["tools"])
     return max((one for one in _list_numbers(refusal) if 0 < one < count), default=max(1, count // 2))
 
 
-def read_description(refusal: Refusal, body: Body) -> int:
+def read_description(refusal: EndpointRefusal, body: Body) -> int:
     longest = max(len(tool["function"]["description"]) for tool in body["tools"])
     return max((one for one in _list_numbers(refusal) if 16 <= one < longest), default=_DESCRIPTION)
 
 
-def read_name_length(refusal: Refusal, body: Body) -> int | None:
+def read_name_length(refusal: EndpointRefusal, body: Body) -> int | None:
     longest = max(len(tool["function"]["name"]) for tool in body["tools"])
     return max((one for one in _list_numbers(refusal) if 16 <= one < longest), default=None)
 
@@ -67,7 +67,7 @@ def read_name_length(refusal: Refusal, body: Body) -> int | None:
 _FIELD = compile_late(r"[\"'`.]?([a-zA-Z_$][\w$]{2,60})\b")
 
 
-def read_own_fields(refusal: Refusal, body: Body) -> list[str] | None:
+def read_own_fields(refusal: EndpointRefusal, body: Body) -> list[str] | None:
     said = set(_FIELD.findall(f"{refusal.param} {refusal.words}"))
     return sorted(send.list_own_fields(body) & said) or None
 
@@ -79,7 +79,7 @@ _DISTINCT = compile_late(r"\$[a-z]+|\b[a-z]+[A-Z][a-zA-Z]+\b")  # "$schema", "ad
 _LISTED = compile_late(r"cannot start list|type\W.{0,40}must be a string|(?:list|array)s? of types", 2)
 
 
-def read_keywords(refusal: Refusal, body: Body) -> list[str] | None:
+def read_keywords(refusal: EndpointRefusal, body: Body) -> list[str] | None:
     used, words = send.list_keywords(body), refusal.words
     at = [one for one in _AT_PATH.findall(words) if one in used]
     named = {one or other for one, other in _QUOTED.findall(words)} | set(_DISTINCT.findall(words))
@@ -113,7 +113,7 @@ class Ability(Struct, frozen=True):
     read: Read = read_yes
     statuses: tuple[int, ...] = SIMPLER
 
-    def is_refused(self, refusal: Refusal, body: Body) -> bool:
+    def is_refused(self, refusal: EndpointRefusal, body: Body) -> bool:
         """Whether a refusal speaks of it."""
         if refusal.status not in self.statuses or not has_part(body, self.part):
             return False
@@ -135,6 +135,6 @@ def has_part(body: Body, path: str) -> bool:
 _GRAMMAR = compile_late("parse grammar|schema conversion|unrecognized schema", 2)
 
 
-def read_plain(refusal: Refusal, body: Body) -> bool | None:
+def read_plain(refusal: EndpointRefusal, body: Body) -> bool | None:
     """Return True where schemas are refused as such: by a server that fails, only in words that say so."""
     return refusal.status != 500 or _GRAMMAR.search(refusal.words) is not None or None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from json import JSONDecoder
 
 from foregate.agent.models.openai.mending import mend_arguments, mend_name
-from foregate.agent.models.openai.refusal import Refusal, list_objects
+from foregate.agent.models.openai.refusal import EndpointRefusal, list_objects
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import WireNames
 from foregate.schemas.model_response import ModelResponse
@@ -47,19 +47,19 @@ _OBJECTS = JSONDecoder()
 class CallRefused(Exception):
     """The endpoint refused what the model wrote, which is in its `refusal`; to ask again may bring the same."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: EndpointRefusal) -> None:
         super().__init__(refusal.words)
         self.refusal = refusal
 
 
-def is_about_call(refusal: Refusal) -> bool:
+def is_about_call(refusal: EndpointRefusal) -> bool:
     """Whether a refusal is of what the model wrote, not of what it was asked."""
     if refusal.status in _PASSING:
         return False
     return refusal.says(*_CODES, *_JSON_CODES) or _WORDS.search(refusal.words) is not None
 
 
-def build_refused(refusal: Refusal, said: str, names: WireNames) -> ModelResponse:
+def build_refused(refusal: EndpointRefusal, said: str, names: WireNames) -> ModelResponse:
     """Return the response that was refused, as far as it can be read; `said` are the endpoint's words, cleaned.
 
     Calls that can be read are those calls. Else there is one call with a defect, which names the tool where it can.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from foregate.agent.models.openai.refusal import Refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal
 from foregate.schemas.late_pattern import compile_late
 
 _CODES = (
@@ -69,7 +69,7 @@ _NEVER_FITS = compile_late(r"request too large|must be reduced|reduce your messa
 """Those of a limit on a rate that one request passes by itself: to wait does not help."""
 
 
-def is_overflow(refusal: Refusal) -> bool:
+def is_overflow(refusal: EndpointRefusal) -> bool:
     """Whether a refusal says that a request is longer than the model takes, by its code, status, fields or words.
 
     >>> is_overflow(Refusal(400, "prompt is too long: 210000 tokens > 200000 maximum"))
@@ -89,7 +89,7 @@ def is_overflow(refusal: Refusal) -> bool:
     return counted or _TOO_LONG.search(refusal.words) is not None
 
 
-def measure_overflow(refusal: Refusal) -> tuple[int, int]:
+def measure_overflow(refusal: EndpointRefusal) -> tuple[int, int]:
     """Return the limit that a refusal names and how much was asked for, each 0 where it does not say.
 
     Both are in the endpoint's own measure, mostly tokens. What is asked for counts the answer where the endpoint does.
@@ -114,7 +114,7 @@ def measure_overflow(refusal: Refusal) -> tuple[int, int]:
     return (0 if f"({alone})" in words else alone), 0
 
 
-def _find(refusal: Refusal, names: tuple[str, ...]) -> int:
+def _find(refusal: EndpointRefusal, names: tuple[str, ...]) -> int:
     return next((refusal.numbers[name] for name in names if name in refusal.numbers), 0)
 
 

@@ -24,7 +24,7 @@ _DEEPEST, _MOST = 8, 200
 _OBJECTS = JSONDecoder()
 
 
-class Refusal(Struct, frozen=True):
+class EndpointRefusal(Struct, frozen=True):
     """What was said of a request that failed.
 
     `status` is HTTP's, or the number that stands for it in a body of status 200, 0 without one. `codes` holds
@@ -51,7 +51,7 @@ class Refusal(Struct, frozen=True):
         return not self.codes.isdisjoint(codes)
 
 
-class _Reader:
+class _RefusalReader:
     """Collects what a body says, its outer words first, within bounds."""
 
     def __init__(self) -> None:
@@ -128,13 +128,13 @@ class _Reader:
             self.words.append(words)
 
 
-def read_refusal(status: int, body: object) -> Refusal:
+def read_refusal(status: int, body: object) -> EndpointRefusal:
     """Return what a body says; `status` is HTTP's, 0 where the body came inside an answer."""
-    reader = _Reader()
+    reader = _RefusalReader()
     reader.read(body)
     *first, last = reader.words or [""]
     number = status or next((one for one in reader.statuses if 400 <= one < 600), 0)
-    return Refusal(
+    return EndpointRefusal(
         number,
         ": ".join([*(one.rstrip(".: ") for one in first), last])[:LONGEST],
         frozenset(reader.codes),

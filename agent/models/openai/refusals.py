@@ -15,7 +15,7 @@ from foregate.agent.models.openai.ability import SIMPLER
 from foregate.agent.models.openai.bad_calls import CallRefused, is_about_call
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
-from foregate.agent.models.openai.refusal import Refusal, read_refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal, read_refusal
 from foregate.agent.models.openai.retries import Transient
 from foregate.agent.models.openai.waits import read_wait
 from foregate.schemas.errors import ContextTooLong, ModelError, ToolsRefused
@@ -64,7 +64,7 @@ class FeatureDeclined(Exception):
 class InBand(Exception):
     """An answer of status 200 holds a `refusal`."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: EndpointRefusal) -> None:
         super().__init__(refusal.words)
         self.refusal = refusal
 
@@ -92,7 +92,7 @@ def translate_in_band(error: Json) -> InBand:
 
 
 def explain_refusal(
-    refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None = None
+    refusal: EndpointRefusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None = None
 ) -> Exception:
     """Return what to raise for a refusal of `body`: Transient, FeatureDeclined, CallRefused or ModelError."""
     if is_about_call(refusal):
@@ -103,7 +103,7 @@ def explain_refusal(
 
 
 def _explain_plainly(
-    refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None
+    refusal: EndpointRefusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None
 ) -> Exception:
     """Return what a refusal means where no part of the body can be left out."""
     status, words = refusal.status, refusal.words
@@ -125,7 +125,7 @@ def _explain_plainly(
     return ModelError(_build_sentence(refusal, endpoint.url, model, because))
 
 
-def _build_sentence(refusal: Refusal, url: str, model: str, because: str) -> str:
+def _build_sentence(refusal: EndpointRefusal, url: str, model: str, because: str) -> str:
     """Return the one sentence for a refusal that no repetition will change."""
     status, words = refusal.status, refusal.words.lower()
     if 300 <= status < 400:
@@ -142,7 +142,7 @@ def _build_sentence(refusal: Refusal, url: str, model: str, because: str) -> str
     return f"{url} refused the request ({because}); change the request or the model"
 
 
-def _is_about_missing_tools(refusal: Refusal) -> bool:
+def _is_about_missing_tools(refusal: EndpointRefusal) -> bool:
     """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
     words = refusal.words.lower()
     if refusal.status in TOOLLESS and _names_no_tools(refusal):
@@ -151,7 +151,7 @@ def _is_about_missing_tools(refusal: Refusal) -> bool:
     return refusal.status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
 
 
-def _names_no_tools(refusal: Refusal) -> bool:
+def _names_no_tools(refusal: EndpointRefusal) -> bool:
     words = refusal.words.lower().replace("tool_choice", "").replace("tool choice", "")
     return any(said in words for said in NO_TOOLS)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from foregate.agent.models.openai.refusal import Refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal
 from foregate.schemas.late_pattern import compile_late
 
 _UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)"
@@ -24,7 +24,7 @@ _EPOCH, _EPOCH_MS = 1e9, 1e11
 """From these on a bare number counts seconds, or milliseconds, since 1970."""
 
 
-def read_wait(headers: Mapping[str, str], refusal: Refusal, now: datetime) -> float | None:
+def read_wait(headers: Mapping[str, str], refusal: EndpointRefusal, now: datetime) -> float | None:
     """Return the seconds to wait: those of `Retry-After`, else of the body's fields, its words, and of limits' resets.
 
     None where nothing is asked for. A reset counts only where the rate of requests is limited.

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.network_refusal import explain_refusal
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import read_git_state
 from foregate.agent.tools.builtin.printed import build_printed_records
@@ -182,7 +182,7 @@ async def _run_work(
 
 
 def _add_refusal(
-    result: ToolResult, ran: ProcessResult, access: Collection[Access], plan: Plan, *, reads: bool
+    result: ToolResult, ran: ProcessResult, access: Collection[Access], plan: SandboxPlan, *, reads: bool
 ) -> ToolResult:
     """Return a result that also says what the sandbox of a command refused it, where that is not said already."""
     if ran.excess:
@@ -267,7 +267,7 @@ async def run_words(
     *,
     programs: Sequence[str] | None = None,
     git: bool = False,
-    sandbox: Plan | None = None,
+    sandbox: SandboxPlan | None = None,
 ) -> tuple[ProcessResult, float]:
     """Run a program in a home of its own, and return its result with the seconds it had.
 

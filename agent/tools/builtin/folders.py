@@ -5,7 +5,7 @@ from __future__ import annotations
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.workspace import PathState, Workspace, check_unchanged, check_writable
+from foregate.agent.workspace.workspace import PathFacts, Workspace, check_unchanged, check_writable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json
@@ -72,7 +72,7 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def delete_folder(workspace: Workspace, policy: Policy, path: str, found: PathState, *, recursive: bool) -> ToolResult:
+def delete_folder(workspace: Workspace, policy: Policy, path: str, found: PathFacts, *, recursive: bool) -> ToolResult:
     """Delete a folder; the change names it by the hash of its image where one can be made."""
     most = policy.files.max_entries
     inside = directory.list_tree(workspace, path, most)
@@ -144,7 +144,7 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def compute_hash(workspace: Workspace, policy: Policy, path: str, found: PathState) -> str:
+def compute_hash(workspace: Workspace, policy: Policy, path: str, found: PathFacts) -> str:
     if found.kind != "directory":
         return found.hash
     return directory.list_tree(workspace, path, policy.files.max_entries).hash

@@ -12,7 +12,7 @@ import re2
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.directory import Entry
+from foregate.agent.workspace.directory import DirectoryEntry
 from foregate.agent.workspace.workspace import Workspace, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection, is_off_limits, matches
@@ -75,13 +75,15 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def list_entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, recursive: bool) -> list[Entry]:
+def list_entries(
+    workspace: Workspace, policy: Policy, path: str, hidden: bool, *, recursive: bool
+) -> list[DirectoryEntry]:
     """Return what lies beneath `path`, one more than the policy's bound at most; protected folders stay closed."""
 
-    def is_shown(entry: Entry) -> bool:
+    def is_shown(entry: DirectoryEntry) -> bool:
         return not entry.name.startswith(".") or (hidden and not is_temporary(entry.name))
 
-    def enter(entry: Entry) -> bool:
+    def enter(entry: DirectoryEntry) -> bool:
         return is_shown(entry) and not is_off_limits(entry.path, policy)
 
     if workspace.look(path).kind != "directory":
@@ -90,7 +92,7 @@ def list_entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, 
     return list(islice(filter(is_shown, walked), 20 * policy.files.max_entries + 1))
 
 
-def is_match(glob: str, entry: Entry, base: str) -> bool:
+def is_match(glob: str, entry: DirectoryEntry, base: str) -> bool:
     """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash; "" matches all."""
     try:
         if "/" not in glob:
@@ -101,7 +103,7 @@ def is_match(glob: str, entry: Entry, base: str) -> bool:
         raise WorkspaceError(str(error)) from None
 
 
-def format_entry(entry: Entry) -> str:
+def format_entry(entry: DirectoryEntry) -> str:
     name = strict_json.scrub(entry.path)
     shown = repr(name) if any(ord(char) < 32 for char in name) else name
     endings = {"directory": "/", "file": f"  {entry.size}"}

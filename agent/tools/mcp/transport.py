@@ -43,7 +43,7 @@ class Flood(Exception):
     """A server sent more than it may."""
 
 
-class Traffic:
+class McpTraffic:
     """A budget of bytes; `renew` fills it up, which only a call of ours does."""
 
     def __init__(self, most: int) -> None:
@@ -73,7 +73,7 @@ class ServerProcess:
     ) -> None:
         self._server, self._policy, self._environ, self._root = server, policy, environ, root
         self.sandbox = sandbox
-        self.traffic, self.stderr = Traffic(policy.max_traffic), HeadTail(policy.max_stderr)
+        self.traffic, self.stderr = McpTraffic(policy.max_traffic), HeadTail(policy.max_stderr)
         self.ended = self.stray = ""
         self._closing = False
 
@@ -234,7 +234,7 @@ class ServerAtUrl:
 
     def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str]) -> None:
         self._server, self._policy, self._environ = server, policy, environ
-        self.traffic = Traffic(policy.max_traffic)
+        self.traffic = McpTraffic(policy.max_traffic)
         self.ended = self.stray = ""
 
     @asynccontextmanager

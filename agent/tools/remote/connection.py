@@ -208,7 +208,7 @@ class RuntimeConnection:
             raise ConnectionLost(describe_end(closed)) from None
         except InvalidJson as error:
             raise ConnectionLost(f"it sent what no runtime sends: {error}"[:_SHOWN]) from None
-        if isinstance(said, protocol.Refused):
+        if isinstance(said, protocol.RequestRefused):
             raise ConnectionLost(said.message[:_SHOWN])
         return said
 
@@ -219,7 +219,7 @@ class RuntimeConnection:
             async for message in connection:
                 said = protocol.parse_frame(message, self.policy.max_message, protocol.FromRuntime)
                 waiting = self._waiting.get(said.id) if isinstance(said, Answer) else None
-                if isinstance(said, protocol.Refused):
+                if isinstance(said, protocol.RequestRefused):
                     why = said.message[:_SHOWN]
                 elif waiting is not None and not waiting.done():
                     waiting.set_result(said)

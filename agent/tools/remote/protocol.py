@@ -54,17 +54,17 @@ State = Literal["finished", "refused", "unknown", "running", "missing"]
 """The state of a request: it ran to its end; it was not run; unknown; it still runs; it never arrived here."""
 
 
-class Frame(Struct, frozen=True, tag_field="type", tag=str.lower):
+class WireFrame(Struct, frozen=True, tag_field="type", tag=str.lower):
     """A message; its `type` is its class's name in lower case."""
 
 
-class Attach(Frame, frozen=True, forbid_unknown_fields=True):
+class Attach(WireFrame, frozen=True, forbid_unknown_fields=True):
     """Who calls: the agent's session, which is served by one session of the runtime, also after a restart."""
 
     agent: str
 
 
-class Request(Frame, frozen=True, forbid_unknown_fields=True):
+class Request(WireFrame, frozen=True, forbid_unknown_fields=True):
     """One call. `arguments` is their JSON as the model sent it, `digest` what was judged, `deadline` milliseconds.
 
     The same `id` sent again is answered with its outcome, and never run again. `approved` says that a person has
@@ -86,27 +86,27 @@ class CallToSurvey(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: str
 
 
-class Look(Frame, frozen=True, forbid_unknown_fields=True):
+class Look(WireFrame, frozen=True, forbid_unknown_fields=True):
     """Asks for the present state of what calls would touch; runs nothing."""
 
     id: str
     calls: tuple[CallToSurvey, ...]
 
 
-class Cancel(Frame, frozen=True, forbid_unknown_fields=True):
+class Cancel(WireFrame, frozen=True, forbid_unknown_fields=True):
     """Stops a request that waits or runs."""
 
     id: str
 
 
-class Recall(Frame, frozen=True, forbid_unknown_fields=True):
+class Recall(WireFrame, frozen=True, forbid_unknown_fields=True):
     """Asks for the outcome of an earlier request, without sending it again."""
 
     id: str
     digest: str
 
 
-class Welcome(Frame, frozen=True, forbid_unknown_fields=True):
+class Welcome(WireFrame, frozen=True, forbid_unknown_fields=True):
     """What a runtime says first: what it speaks and is, how large a message may be, and its tools as a log has them."""
 
     v: int
@@ -115,13 +115,13 @@ class Welcome(Frame, frozen=True, forbid_unknown_fields=True):
     tools: tuple[dict[str, Json], ...]
 
 
-class Attached(Frame, frozen=True, forbid_unknown_fields=True):
+class Attached(WireFrame, frozen=True, forbid_unknown_fields=True):
     """The runtime's session that serves the agent, where `audit` and `undo` find what was done."""
 
     session: str
 
 
-class Seen(Frame, frozen=True, forbid_unknown_fields=True):
+class Seen(WireFrame, frozen=True, forbid_unknown_fields=True):
     """What a look found, a survey per call."""
 
     id: str
@@ -137,7 +137,7 @@ class Problem(Struct, frozen=True, forbid_unknown_fields=True):
     observed: dict[str, Json] | None = None
 
 
-class Response(Frame, frozen=True, forbid_unknown_fields=True):
+class Response(WireFrame, frozen=True, forbid_unknown_fields=True):
     """The outcome of a request. `data` is the tool's result as recorded, `duration` milliseconds."""
 
     id: str
@@ -148,17 +148,17 @@ class Response(Frame, frozen=True, forbid_unknown_fields=True):
     duration: int = 0
 
 
-class Refused(Frame, frozen=True, forbid_unknown_fields=True):
+class RequestRefused(WireFrame, frozen=True, forbid_unknown_fields=True):
     """Why the runtime ends the connection, or could not read a message, in one sentence."""
 
     message: str
 
 
 FromAgent = Attach | Request | Look | Cancel | Recall
-FromRuntime = Welcome | Attached | Seen | Response | Refused
+FromRuntime = Welcome | Attached | Seen | Response | RequestRefused
 
 
-def encode_frame(frame: Frame) -> str:
+def encode_frame(frame: WireFrame) -> str:
     """Return a message as text, with every field of its kind: who reads it need not know what is left out."""
     unset = {one.encode_name: one.default for one in msgspec.structs.fields(frame) if one.default is not NODEFAULT}
     return strict_json.encode_record(

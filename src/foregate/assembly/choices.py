@@ -100,7 +100,7 @@ def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, 
     return build_dialect_model(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
 
 
-class Rules(NamedTuple):
+class SessionRules(NamedTuple):
     """The policy in force, the file it is followed in, Foregate's own files it guards, the MCP servers, and remarks."""
 
     policy: Policy
@@ -110,7 +110,9 @@ class Rules(NamedTuple):
     remarks: list[str]
 
 
-def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
+def protect_own_files(
+    setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]
+) -> SessionRules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
     from foregate.agent.tools.custom_source import find_file
     from foregate.assembly.followed_policy import FollowedPolicy
@@ -132,4 +134,4 @@ def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...]
 
         policy = narrow_policy(policy)
     followed.hold(policy, loaded, guard)
-    return Rules(policy, followed, guard, configured, remarks)
+    return SessionRules(policy, followed, guard, configured, remarks)

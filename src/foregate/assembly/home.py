@@ -229,7 +229,7 @@ def open_home_log() -> AbstractContextManager[SqliteLog]:
     return closing(Home.open_to_read().open_log())
 
 
-class Place(NamedTuple):
+class SessionPlace(NamedTuple):
     """Where a session is kept: its log and blobs, the file of personal memory, Foregate's own folders, and what the
     person said of tools and permits in a workspace. `sandboxes` is where sandboxes keep what is written; None is the
     temporary folder.
@@ -244,14 +244,14 @@ class Place(NamedTuple):
     permissions: Callable[[Path], Permissions] | None = None
 
 
-def open_place(setting: SessionOptions, resources: AsyncExitStack) -> Place:
+def open_place(setting: SessionOptions, resources: AsyncExitStack) -> SessionPlace:
     """Return the place of the user's own folder, or of the log that is given; `resources` close it."""
     from foregate.telemetry.log.memory_log import MemoryBlobs
 
     if setting.log is not None:
-        return Place(setting.log, setting.blobs or MemoryBlobs())
+        return SessionPlace(setting.log, setting.blobs or MemoryBlobs())
     home = Home.open(setting.environ)
     log = home.open_log()
     resources.callback(log.close)
     said = home.open_declarations(), home.open_permissions
-    return Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes, *said)
+    return SessionPlace(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes, *said)

@@ -19,7 +19,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import sweep_sandboxes
 from foregate.assembly.choices import choose_configuration, name_provider, protect_own_files, wrap_in_dialect
-from foregate.assembly.home import Place, find_fresh_name
+from foregate.assembly.home import SessionPlace, find_fresh_name
 from foregate.assembly.identity import find_identity
 from foregate.assembly.model_roles import ModelRoles, price_model
 from foregate.assembly.own_secrets import find_own_secrets
@@ -108,7 +108,12 @@ class Opening:
     source: ToolSource
 
     def __init__(
-        self, setting: SessionOptions, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
+        self,
+        setting: SessionOptions,
+        place: SessionPlace,
+        model: Model,
+        notes: tuple[str, ...],
+        resources: AsyncExitStack,
     ) -> None:
         self.setting, self.place, self.model, self.resources = setting, place, model, resources
         self.configuration, self._looked_for = choose_configuration(setting)

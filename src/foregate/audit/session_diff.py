@@ -82,7 +82,7 @@ class ComparedTask(Struct):
     status: str = "open"
 
 
-class _Side(Struct):
+class _DiffSide(Struct):
     """One session, read."""
 
     tasks: list[ComparedTask] = field(default_factory=list)
@@ -163,8 +163,8 @@ def compare_sessions(log: Readable, a: str, b: str) -> SessionDiff:
     return SessionDiff(a, b, tasks, tuple(pairs), policy, next(differing, None), cut)
 
 
-def _read_side(events: Iterator[Event]) -> _Side:
-    side, names = _Side(), dict[str, str]()
+def _read_side(events: Iterator[Event]) -> _DiffSide:
+    side, names = _DiffSide(), dict[str, str]()
     calls: dict[str, ComparedCall] = {}
     for event in events:
         match event.body:

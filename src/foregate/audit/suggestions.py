@@ -53,7 +53,7 @@ class AskedCall(Struct, frozen=True):
         return {"session": self.session, "event": self.seq, "time": self.time, "call": self.words, "answer": said}
 
 
-class Suggestion(Struct, frozen=True):
+class PermissionSuggestion(Struct, frozen=True):
     """A permission, the recorded calls it would have let through, and those of them to which a person said no."""
 
     permission: Permission
@@ -133,7 +133,7 @@ def _read_requests(events: Sequence[Event], blobs: Blobs) -> Iterator[tuple[int,
 
 def suggest_permissions(
     asked: Sequence[AskedCall], given: Sequence[Permission], least: int
-) -> tuple[list[Suggestion], list[Suggestion]]:
+) -> tuple[list[PermissionSuggestion], list[PermissionSuggestion]]:
     """Return what could be permitted, what would have spared the most questions first, and what should not be.
 
     That is what would have let through a call to which somebody said no. `least` is how often a yes must have been
@@ -141,21 +141,21 @@ def suggest_permissions(
     """
     offered = {one.id: one for call in asked for one in call.offered}
     known = {one.id for one in given}
-    good: list[Suggestion] = []
-    bad: list[Suggestion] = []
+    good: list[PermissionSuggestion] = []
+    bad: list[PermissionSuggestion] = []
     for name, permission in offered.items():
         calls = tuple(call for call in asked if call.is_covered_by(permission))
         if name in known or sum(call.agreed for call in calls) < least:
             continue
         if any(all(call.is_covered_by(one) for call in calls) for one in given):
             continue
-        found = Suggestion(permission, calls)
+        found = PermissionSuggestion(permission, calls)
         (bad if found.refused else good).append(found)
     good = [one for one in good if not _has_narrower(one, good)]
     return sorted(good, key=_rank), sorted(bad, key=_rank)
 
 
-def _has_narrower(wide: Suggestion, others: Sequence[Suggestion]) -> bool:
+def _has_narrower(wide: PermissionSuggestion, others: Sequence[PermissionSuggestion]) -> bool:
     """Whether a permission that covers less would have let the same calls through."""
     is_wide = bool(wide.permission.leading or wide.permission.patterns)
     return is_wide and any(
@@ -163,5 +163,5 @@ def _has_narrower(wide: Suggestion, others: Sequence[Suggestion]) -> bool:
     )
 
 
-def _rank(one: Suggestion) -> tuple[int, str]:
+def _rank(one: PermissionSuggestion) -> tuple[int, str]:
     return -len(one.calls), one.permission.id

@@ -21,8 +21,8 @@ from foregate.assembly.home import Home
 from foregate.console import pages
 from foregate.console.address import Address
 from foregate.console.console import LINKS, Console
-from foregate.console.entry import Entry, TooMany
-from foregate.console.form import Refused
+from foregate.console.entry import SignIn, TooMany
+from foregate.console.form import FormRefused
 from foregate.console.guard import ENTRANCE, Guard, refuse
 from foregate.pages.rendering import ASSETS, read_asset
 from foregate.schemas.errors import ForegateError, TamperedLog, UsageError
@@ -35,7 +35,7 @@ _LONGEST = 2000
 
 def build_app(
     home: Home,
-    entry: Entry,
+    entry: SignIn,
     address: Address,
     *,
     environ: Mapping[str, str] = os.environ,
@@ -77,9 +77,9 @@ def bind(console: Console, page: Page) -> Callable[[Request], Awaitable[Response
 
     async def answer(request: Request) -> Response:
         if len(str(request.url)) > _LONGEST:
-            raise Refused(414, f"this address is longer than {_LONGEST} characters; shorten it")
+            raise FormRefused(414, f"this address is longer than {_LONGEST} characters; shorten it")
         if request.method == "POST" and console.read_only:
-            raise Refused(403, "this console only looks: nothing is answered or labelled here")
+            raise FormRefused(403, "this console only looks: nothing is answered or labelled here")
         return await page(console, request)
 
     return answer
@@ -121,7 +121,7 @@ async def follow(console: Console, request: Request) -> Response:
     look = await asyncio.to_thread(console.live.build_look, request.query_params.get("session", ""))
     seen = request.headers.get("last-event-id", "") or request.query_params.get("after", "")
     if not (seen.isascii() and seen.isdigit() and len(seen) < 19):
-        raise Refused(400, "say which number was seen last: `after`, or the header Last-Event-ID")
+        raise FormRefused(400, "say which number was seen last: `after`, or the header Last-Event-ID")
     console.live.check_room()
     return StreamingResponse(console.live.follow(look, int(seen)), media_type="text/event-stream")
 
@@ -141,7 +141,7 @@ def bind_error(console: Console) -> Callable[[Request, Exception], Awaitable[Res
 def describe_error(error: Exception) -> tuple[int, str]:
     """Return the status and the sentence for an error."""
     match error:
-        case Refused():
+        case FormRefused():
             return error.status, str(error)
         case HTTPException(status_code=405):
             return 405, "this page is only looked at; use its buttons"

@@ -17,7 +17,7 @@ from foregate.assembly.audit_index import find_index_path
 from foregate.assembly.home import Home
 from foregate.assembly.identity import find_identity
 from foregate.console.address import Address
-from foregate.console.entry import Entry
+from foregate.console.entry import SignIn
 from foregate.console.form import WORD
 from foregate.console.live import Live
 from foregate.console.tuning_worker import TuningWorker
@@ -48,7 +48,7 @@ class Console:
     def __init__(
         self,
         home: Home,
-        entry: Entry,
+        entry: SignIn,
         address: Address,
         *,
         environ: Mapping[str, str],

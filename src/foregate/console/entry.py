@@ -26,7 +26,7 @@ class TooMany(UsageError):
         self.seconds = seconds
 
 
-class Entry:
+class SignIn:
     """The token of this process, the cookie it is exchanged for, and the word that its forms carry.
 
     All are made at the start and gone with the process. `port` is part of the cookie's name: browsers send the cookies

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from foregate.console.entry import Entry, is_same
+from foregate.console.entry import SignIn, is_same
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _PATIENCE = 20.0
 _KIND = "application/x-www-form-urlencoded"
 
 
-class Refused(UsageError):
+class FormRefused(UsageError):
     """A form that is not taken; `status` is the answer's."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -31,7 +31,7 @@ class Refused(UsageError):
         self.status = status
 
 
-class Form:
+class ConsoleForm:
     """The fields of a form, in the order they were sent."""
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
@@ -50,25 +50,25 @@ class Form:
         return iter(self._fields)
 
 
-async def read_form(request: Request, entry: Entry) -> Form:
+async def read_form(request: Request, entry: SignIn) -> ConsoleForm:
     """Return the form of a request; raise Refused for one that is too large, too slow, none, or not from our pages."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _KIND:
-        raise Refused(415, "this is no form of this console; go back and send it from its page")
+        raise FormRefused(415, "this is no form of this console; go back and send it from its page")
     body = bytearray()
     try:
         async with asyncio.timeout(_PATIENCE):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > LARGEST:
-                    raise Refused(413, f"this form is larger than {LARGEST} bytes; say it in fewer words")
+                    raise FormRefused(413, f"this form is larger than {LARGEST} bytes; say it in fewer words")
     except TimeoutError:
-        raise Refused(408, "this form took too long to arrive; send it again") from None
+        raise FormRefused(408, "this form took too long to arrive; send it again") from None
     try:
         text = body.decode("ascii")
         fields = parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
     except ValueError:
-        raise Refused(400, "this form cannot be read; go back and send it from its page") from None
-    form = Form(fields)
+        raise FormRefused(400, "this form cannot be read; go back and send it from its page") from None
+    form = ConsoleForm(fields)
     if not is_same(form.get(WORD), entry.form_word):
-        raise Refused(403, "this form is not of this console as it runs now; open its page again and send it there")
+        raise FormRefused(403, "this form is not of this console as it runs now; open its page again and send it there")
     return form

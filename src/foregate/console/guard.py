@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 
 from foregate.console.address import Address
-from foregate.console.entry import Entry
+from foregate.console.entry import SignIn
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,7 +49,7 @@ Refusal = tuple[int, str]
 class Guard:
     """Lets a request through that is for this console, from a page of it or the address bar, and from who came in."""
 
-    def __init__(self, app: ASGIApp, entry: Entry, address: Address) -> None:
+    def __init__(self, app: ASGIApp, entry: SignIn, address: Address) -> None:
         self._app, self._entry, self._address = app, entry, address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

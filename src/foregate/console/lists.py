@@ -11,7 +11,7 @@ from starlette.responses import Response
 from foregate.cli.terminal.exit_codes import STATUS
 from foregate.console.console import Console
 from foregate.console.query import Query
-from foregate.console.tallies import Segment, lay_segments
+from foregate.console.tallies import TallySegment, lay_segments
 from foregate.pages.words import STATE, describe_state
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Severity, Standing
@@ -35,7 +35,7 @@ class ListedSession(Struct, frozen=True):
     row: SessionRow
     tone: str
     state: str
-    strip: tuple[Segment, ...]
+    strip: tuple[TallySegment, ...]
     says: str
 
 

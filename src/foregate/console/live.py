@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
-from foregate.console.form import Refused
+from foregate.console.form import FormRefused
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
@@ -40,7 +40,7 @@ class Live:
         try:
             self._log.head_anchor(session)
         except LogError as error:
-            raise Refused(404, str(error)) from None
+            raise FormRefused(404, str(error)) from None
         return lambda: self._log.head_anchor(session)[0]
 
     async def follow(self, look: Callable[[], int], last: int) -> AsyncIterator[str]:
@@ -69,4 +69,4 @@ class Live:
     def check_room(self) -> None:
         """Raise Refused where too many pages follow already."""
         if self._open >= MOST:
-            raise Refused(503, f"{MOST} pages follow this log already; close some, or use the link that refreshes")
+            raise FormRefused(503, f"{MOST} pages follow this log already; close some, or use the link that refreshes")

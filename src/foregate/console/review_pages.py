@@ -13,7 +13,7 @@ from foregate.agent.session.session_log import utc_now
 from foregate.audit.review_item import ReviewItem
 from foregate.audit.sign_offs import label_decision, sign_session_off
 from foregate.console.console import LINKS, Console
-from foregate.console.form import Form, Refused, read_form
+from foregate.console.form import ConsoleForm, FormRefused, read_form
 from foregate.console.lists import ALL_GATES, STANDINGS
 from foregate.console.query import Query
 from foregate.pages.decision_page import build_decision_page
@@ -95,7 +95,9 @@ async def take_label(console: Console, request: Request) -> Response:
         shown = read_place(form.get("place"), review)
         item = await review.show(shown)
         if form.get("event") != item.ruled.event:
-            raise Refused(409, "this is another decision than you were shown, so nothing was written; open it again")
+            raise FormRefused(
+                409, "this is another decision than you were shown, so nothing was written; open it again"
+            )
         said = form.get("comment").strip()
         await review.label(item, read_label(form), now=utc_now(), comment=said, seconds=count_seconds(form))
         place = review.find_next(shown)
@@ -125,7 +127,7 @@ def read_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
 
 
-def read_label(form: Form) -> Label:
+def read_label(form: ConsoleForm) -> Label:
     """Return the label of the button that was pressed."""
     for label in LABELS:
         if form.get("label") == label:
@@ -133,7 +135,7 @@ def read_label(form: Form) -> Label:
     raise UsageError(f"no label was chosen, so nothing was written; press one of {', '.join(LABELS)}")
 
 
-def count_seconds(form: Form) -> int:
+def count_seconds(form: ConsoleForm) -> int:
     """Return the seconds since the page of a form was made, 0 where it does not say."""
     since = read_number(form.get("since"))
     return max(0, int(time.time()) - since) if since > 0 else 0

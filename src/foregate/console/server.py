@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from foregate.assembly.home import Home, find_session
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
-from foregate.console.entry import Entry
+from foregate.console.entry import SignIn
 from foregate.console.guard import ENTRANCE
 
 MOST = 96
@@ -84,7 +84,7 @@ async def serve_console(
     """
     with bind(host, port) as listening:
         address = Address(host.removeprefix("[").removesuffix("]"), listening.getsockname()[1])
-        entry = Entry(address.port)
+        entry = SignIn(address.port)
         app = build_app(home, entry, address, environ=environ, workspace=workspace, read_only=read_only)
         first = f"&session={quote(await find_session(app.state.console.log, session), safe='')}" if session else ""
         server = ConsoleServer(app)

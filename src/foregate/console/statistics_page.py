@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from foregate.console.console import Console
 from foregate.console.query import Query
-from foregate.console.tallies import Segment, lay_parts, scale_width
+from foregate.console.tallies import TallySegment, lay_parts, scale_width
 from foregate.schemas.codes import GATES
 from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
@@ -35,7 +35,7 @@ class GateRow(Struct, frozen=True):
     wrong: str
     shadow: str
     width: int
-    bar: tuple[Segment, ...]
+    bar: tuple[TallySegment, ...]
 
 
 class LabelRow(Struct, frozen=True):

@@ -11,7 +11,7 @@ WIDTH = 360
 _LEAST = 8
 
 
-class Segment(Struct, frozen=True):
+class TallySegment(Struct, frozen=True):
     """A part of a bar: where it begins, how wide it is, and what it stands for."""
 
     x: int
@@ -19,7 +19,7 @@ class Segment(Struct, frozen=True):
     kind: str
 
 
-def lay_segments(counts: Mapping[str, int]) -> Iterator[Segment]:
+def lay_segments(counts: Mapping[str, int]) -> Iterator[TallySegment]:
     """Yield the parts of a bar that stand for counts, in their order; those of nothing are left out.
 
     >>> [(one.x, one.width, one.kind) for one in lay_segments({"allow": 3, "ask": 0, "hold": 1})]
@@ -32,11 +32,11 @@ def lay_segments(counts: Mapping[str, int]) -> Iterator[Segment]:
     for number, (kind, count) in enumerate(there.items(), start=1):
         seen += count
         end = WIDTH if number == len(there) else _LEAST * number + spare * seen // whole
-        yield Segment(x, end - x, kind)
+        yield TallySegment(x, end - x, kind)
         x = end
 
 
-def lay_parts(counts: Mapping[str, int], most: int) -> Iterator[Segment]:
+def lay_parts(counts: Mapping[str, int], most: int) -> Iterator[TallySegment]:
     """Yield parts one behind the other in a bar whose whole width stands for `most`; those of nothing are left out.
 
     >>> [(one.x, one.width, one.kind) for one in lay_parts({"ask": 10, "hold": 0, "deny": 20}, 120)]
@@ -45,7 +45,7 @@ def lay_parts(counts: Mapping[str, int], most: int) -> Iterator[Segment]:
     x = 0
     for kind, count in counts.items():
         if width := scale_width(count, most):
-            yield Segment(x, width, kind)
+            yield TallySegment(x, width, kind)
             x += width
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar, cast
 
-from foregate.console.form import Refused
+from foregate.console.form import FormRefused
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.cube import open_cube
 from foregate.tuning.cube_view import CubeView
@@ -44,7 +44,7 @@ class TuningWorker:
         job = self._jobs.get(name)
         if job is None:
             if len(self._jobs) >= _MOST:
-                raise Refused(429, "other keys are being worked on; try again in a minute")
+                raise FormRefused(429, "other keys are being worked on; try again in a minute")
             sessions = await self._log.sessions()
             job = self._jobs.get(name) or self._begin(name, lambda: self._answer(key, sessions, question))
         await asyncio.to_thread(wait, [job], PATIENCE)

@@ -16,7 +16,7 @@ from foregate.assembly.identity import find_identity
 from foregate.cli.terminal.approval_rows import describe_standing, explain_delivery, format_about, format_asked
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME
 from foregate.cli.terminal.value_rows import name_path
-from foregate.console.form import Form
+from foregate.console.form import ConsoleForm
 from foregate.gates.permitting import NARROW as PROJECT
 from foregate.gates.permitting import WIDER
 from foregate.gates.replies import build_reply, list_choices
@@ -31,18 +31,18 @@ WIDE, NARROW = 96, 40
 _COLOURS = {GOOD: "good", CARE: "care", BAD: "bad", NAME: "name"}
 
 
-class Piece(Struct, frozen=True):
+class RowPiece(Struct, frozen=True):
     """A part of a row, and what is special about it: names of classes, "" for nothing."""
 
     text: VisibleText
     kind: str = ""
 
 
-def split_rows(rows: Iterable[Text]) -> Iterator[tuple[Piece, ...]]:
+def split_rows(rows: Iterable[Text]) -> Iterator[tuple[RowPiece, ...]]:
     """Yield rows of the terminal as their parts."""
     console = Console(file=StringIO(), width=WIDE, color_system="256", markup=False, emoji=False, highlight=False)
     for row in rows:
-        yield tuple(Piece(VisibleText(part.text), _name_style(part)) for part in row.render(console) if part.text)
+        yield tuple(RowPiece(VisibleText(part.text), _name_style(part)) for part in row.render(console) if part.text)
 
 
 def _name_style(part: Segment) -> str:
@@ -70,7 +70,7 @@ _SAYS = {
 }
 _CAREFUL = ("no", "stop", "roll_back")
 _WORDED = ("more", "edit", "no", "stop")
-Rows = tuple[tuple[Piece, ...], ...]
+Rows = tuple[tuple[RowPiece, ...], ...]
 
 
 class QuestionRow(Struct, frozen=True):
@@ -189,7 +189,7 @@ def _list_named(calls: list[Mapping[str, Json]]) -> list[NamedValue]:
     return found
 
 
-async def answer_question(approvals: Approvals, name: str, form: Form) -> Answered:
+async def answer_question(approvals: Approvals, name: str, form: ConsoleForm) -> Answered:
     """Answer a question as a form says; raise UsageError, one sentence, where it cannot count. Then nothing happens."""
     question = await approvals.show(name)
     word, each = form.get("answer"), _read_each(form)
@@ -212,6 +212,6 @@ async def answer_question(approvals: Approvals, name: str, form: Form) -> Answer
     return Answered(question.name, question.session, reply.choice, reply.by, after)
 
 
-def _read_each(form: Form) -> list[str]:
+def _read_each(form: ConsoleForm) -> list[str]:
     """Return the answers to single calls as `2=no`."""
     return [f"{field.removeprefix('call.')}={value}" for field, value in form.items() if field.startswith("call.")]

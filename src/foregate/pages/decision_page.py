@@ -27,7 +27,7 @@ from foregate.pages.links import name_call, name_decision, name_row
 from foregate.pages.session_page import UNCHECKED
 from foregate.pages.session_rows import build_answer, quote_arguments
 from foregate.pages.sheets import build_sheet_view
-from foregate.pages.texts import Passage, Quote, cut_text, fold_text
+from foregate.pages.texts import Quote, TextPassage, cut_text, fold_text
 from foregate.pages.views import ProofView
 from foregate.pages.words import describe_code, describe_remedy
 from foregate.policy.source.load import restore_policy
@@ -76,13 +76,13 @@ def build_decision_page(
     explained = explain(log, session, int(number), gate, call)
     event = next(iter(log.events(session, after=int(number) - 1, until=int(number))))
     try:
-        return _Builder(log, event, explained, call, kept or KeptBytes(blobs), masked=masked).build(proof)
+        return _PageBuilder(log, event, explained, call, kept or KeptBytes(blobs), masked=masked).build(proof)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         why = f"decision {address[:80]} of session `{session[:80]}` cannot be shown ({type(error).__name__}: {error})"
         raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
 
 
-class _Builder:
+class _PageBuilder:
     """Puts the page together from the event, its explanation, and the turn as it was judged."""
 
     def __init__(
@@ -282,5 +282,5 @@ _AUTHORITY: Mapping[str, str] = {
 }
 
 
-def _pass_on(sentences: Iterator[str] | Sequence[str]) -> tuple[Passage, ...]:
-    return tuple(Passage(cut_text(sentence, SENTENCE)) for sentence in sentences)
+def _pass_on(sentences: Iterator[str] | Sequence[str]) -> tuple[TextPassage, ...]:
+    return tuple(TextPassage(cut_text(sentence, SENTENCE)) for sentence in sentences)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.pages.texts import Passage, Quote, VisibleText
+from foregate.pages.texts import Quote, TextPassage, VisibleText
 from foregate.pages.views import AnswerView, ProofView, RulingView, Tone
 
 
@@ -113,8 +113,8 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     anchor_here: str
     arguments: tuple[tuple[str, Quote], ...]
     rulings: tuple[RulingView, ...]
-    asked: tuple[Passage, ...]
-    ruled: tuple[Passage, ...]
+    asked: tuple[TextPassage, ...]
+    ruled: tuple[TextPassage, ...]
     measures: tuple[Measure, ...]
     scores: tuple[ScoreView, ...]
     values: tuple[ValueView, ...]
@@ -124,8 +124,8 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, Quote], ...]
     answers: tuple[AnswerView, ...]
     sheets: tuple[SheetView, ...]
-    levers: tuple[Passage, ...]
-    history: tuple[Passage, ...]
+    levers: tuple[TextPassage, ...]
+    history: tuple[TextPassage, ...]
     beside: tuple[BesideView, ...]
     keys: tuple[KeyView, ...]
     chain: ChainView

@@ -21,7 +21,7 @@ from foregate.pages.proof import describe_proof
 from foregate.pages.rendering import read_asset, render
 from foregate.pages.session_page import build_session_page
 from foregate.pages.session_rows import RowBuilder
-from foregate.pages.texts import Passage
+from foregate.pages.texts import TextPassage
 from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
@@ -147,7 +147,7 @@ def build_inline_assets() -> dict[str, str]:
     sources = f"style-src {_hash_source(style)}; script-src {' '.join(map(_hash_source, scripts))}"
     policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     joined = "</script>\n<script>".join(scripts)
-    return {"policy": Passage(policy), "style": Markup(style), "scripts": Markup(joined)}  # noqa: S704 - files of ours
+    return {"policy": TextPassage(policy), "style": Markup(style), "scripts": Markup(joined)}  # noqa: S704 - files of ours
 
 
 def encode_inert(value: object) -> Markup:

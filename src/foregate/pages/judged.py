@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from foregate.pages.links import name_decision
 from foregate.pages.texts import cut_text, fold_text
-from foregate.pages.views import Bound, JudgedView, RulingView, Tone
+from foregate.pages.views import BoundView, JudgedView, RulingView, Tone
 from foregate.pages.words import STANDING, describe_code
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event, TurnJudged
@@ -120,7 +120,9 @@ def build_ruling(seq: int, number: int, row: IndexedRow, ruling: CallRuling | No
         reason=cut_text(ruling.reason) if ruling is not None and ruling.reason not in says else "",
         shadow=decision.mode == "shadow",
         passed=standing is Standing.ALLOW and tone == "allow",
-        numbers=tuple(Bound(cut_text(n.name, 60), n.value, n.bound, cut_text(n.path, 120)) for n in decision.numbers),
+        numbers=tuple(
+            BoundView(cut_text(n.name, 60), n.value, n.bound, cut_text(n.path, 120)) for n in decision.numbers
+        ),
         rules=tuple(cut_text(rule, 80) for rule in decision.rules[:_RULES]) if shown else (),
         question=cut_text(decision.consequence.question) if decision.consequence is not None and shown else "",
     )

@@ -10,7 +10,7 @@ import jinja2
 
 from foregate.pages.links import name_row
 from foregate.pages.session_page import find_page
-from foregate.pages.texts import Passage, cut_text, show_value
+from foregate.pages.texts import TextPassage, cut_text, show_value
 from foregate.pages.views import name_kind
 from foregate.pages.words import describe_state
 
@@ -31,7 +31,7 @@ def build_environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        passage=Passage, brief=cut_text, clock=shorten_time, grouped=group_digits, words=describe_state
+        passage=TextPassage, brief=cut_text, clock=shorten_time, grouped=group_digits, words=describe_state
     )
     environment.globals.update(find_page=find_page, name_kind=name_kind, name_row=name_row)
     return environment

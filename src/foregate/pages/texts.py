@@ -15,7 +15,7 @@ MOST = 20_000
 """Characters of one text a page holds; the log has all of it."""
 
 
-class Passage(str):
+class TextPassage(str):
     """A text that `fold_text` has cut: a page shows all of it."""
 
 
@@ -69,7 +69,7 @@ def show_value(value: object) -> object:
     """
     if isinstance(value, (Markup, VisibleText)) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    if isinstance(value, Passage):
+    if isinstance(value, TextPassage):
         return make_visible(value, lines=True)
     if isinstance(value, str):
         return make_visible(cut_text(value), lines=True)

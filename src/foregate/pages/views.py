@@ -13,7 +13,7 @@ Tone = Literal["allow", "ask", "hold", "deny", "quiet", "fail"]
 """How a mark looks; each has a shape and a word of its own beside its colour."""
 
 
-class Bound(Struct, frozen=True):
+class BoundView(Struct, frozen=True):
     """A number of a ruling against its bound."""
 
     name: str
@@ -37,7 +37,7 @@ class RulingView(Struct, frozen=True):
     reason: str = ""
     shadow: bool = False
     passed: bool = False
-    numbers: tuple[Bound, ...] = ()
+    numbers: tuple[BoundView, ...] = ()
     rules: tuple[str, ...] = ()
     question: str = ""
 

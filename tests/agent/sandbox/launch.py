@@ -25,7 +25,7 @@ from foregate.agent.sandbox import confine, limited  # noqa: E402
 from foregate.agent.sandbox.base import build_base  # noqa: E402
 from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
-from foregate.agent.sandbox.plan import Command, Failure, Plan  # noqa: E402
+from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan  # noqa: E402
 from foregate.agent.sandbox.prepared import fail  # noqa: E402
 from foregate.agent.sandbox.scratch import Scratch  # noqa: E402
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, call  # noqa: E402
@@ -52,7 +52,7 @@ def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:
         os.setresuid(user, user, user)
 
 
-def keep_sandbox(plan: Plan, command: Command, report: int, line: int | None, scratch: str) -> NoReturn:
+def keep_sandbox(plan: SandboxPlan, command: SandboxCommand, report: int, line: int | None, scratch: str) -> NoReturn:
     """Start the command in a sandbox and end as it ends: with its exit code, or by its signal."""
     call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import pytest
 
-from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_read, plan_work
@@ -27,7 +27,7 @@ Tier = Literal["full", "limited"]
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
 CANARY = "canary-of-the-parent"
-LIMITS = Limits(processes=400, memory_bytes=2 << 30, file_bytes=1 << 24, open_files=256, processor_seconds=60)
+LIMITS = ProcessLimits(processes=400, memory_bytes=2 << 30, file_bytes=1 << 24, open_files=256, processor_seconds=60)
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ class Place:
         return self.base / "home"
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> SandboxPlan:
         return self.make_plan()
 
     @cached_property
     def environment(self) -> dict[str, str]:
         return {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8"}
 
-    def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: Limits = LIMITS) -> Plan:
+    def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: ProcessLimits = LIMITS) -> SandboxPlan:
         about = {"masks": masks, "scratch": str(self.store), "scratch_bytes": 8 << 20, "limits": limits}
         return {**plan_read(str(self.workspace), PATH, str(self.home), **about), "tier": self.tier}  # type: ignore[arg-type]
 
-    def make_work_plan(self, name: str = "", **more: Any) -> Plan:
+    def make_work_plan(self, name: str = "", **more: Any) -> SandboxPlan:
         """Return the plan of a sandbox that may write; what it writes is held in the folder `name` of the store."""
         upper = str(self.store / (name or os.urandom(8).hex()))
         about = {"masks": (".env", "conf/secrets"), "scratch_bytes": 8 << 20, "limits": LIMITS, **more}

@@ -14,7 +14,7 @@ import pytest
 
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.process_tree import list_children, list_tree
 from foregate.agent.sandbox.starter import StartedProgram, Starter
 from foregate.agent.sandbox.system_calls import call
@@ -34,13 +34,13 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @pytest.fixture
-def plan(place: Place) -> Plan:
+def plan(place: Place) -> SandboxPlan:
     """A sandbox that reads."""
     return place.make_plan()
 
 
 @pytest.fixture
-def tools(plan: Plan, tmp_path: Path) -> Path:
+def tools(plan: SandboxPlan, tmp_path: Path) -> Path:
     """A folder of tools that the sandbox shows, but for a secret in it."""
     folder = tmp_path / "tools"
     fill_tools(folder, "OLD")
@@ -63,7 +63,7 @@ def starter() -> Iterator[Starter]:
     made._close()
 
 
-def start(starter: Starter, plan: Plan, line: str) -> StartedProgram:
+def start(starter: Starter, plan: SandboxPlan, line: str) -> StartedProgram:
     folder = os.open("/", os.O_RDONLY)
     environment = {"PATH": PATH, "HOME": plan["home"]}
     about = {"program": "/bin/sh", "environment": environment, "folder": folder, "merged": True, "speaks": True}
@@ -73,7 +73,7 @@ def start(starter: Starter, plan: Plan, line: str) -> StartedProgram:
         os.close(folder)
 
 
-def run(starter: Starter, plan: Plan, line: str) -> str:
+def run(starter: Starter, plan: SandboxPlan, line: str) -> str:
     """Return what a line of the shell prints in a sandbox."""
     one = start(starter, plan, line)
     assert one.stdout is not None
@@ -91,7 +91,7 @@ def wait_for_idle(starter: Starter, *known: int) -> int:
         os.sched_yield()
 
 
-def test_the_next_command_gets_the_guard_that_was_forked_ahead(starter: Starter, plan: Plan) -> None:
+def test_the_next_command_gets_the_guard_that_was_forked_ahead(starter: Starter, plan: SandboxPlan) -> None:
     run(starter, plan, "true")
     idle = wait_for_idle(starter)
     one = start(starter, plan, "read line")
@@ -102,16 +102,16 @@ def test_the_next_command_gets_the_guard_that_was_forked_ahead(starter: Starter,
 
 
 def test_a_command_of_another_kind_gets_a_guard_of_its_own_and_sees_its_own_plan(
-    starter: Starter, plan: Plan, tools: Path
+    starter: Starter, plan: SandboxPlan, tools: Path
 ) -> None:
     assert run(starter, plan, f"cat {tools}/tool") == "OLD"
     wait_for_idle(starter)
-    without: Plan = {**plan, "folders": [one for one in plan["folders"] if one != str(tools)]}
+    without: SandboxPlan = {**plan, "folders": [one for one in plan["folders"] if one != str(tools)]}
     assert "OLD" not in run(starter, without, f"cat {tools}/tool 2>&1")
     assert run(starter, plan, f"cat {tools}/tool") == "OLD"
 
 
-def test_only_two_guards_stay_that_wait(starter: Starter, plan: Plan) -> None:
+def test_only_two_guards_stay_that_wait(starter: Starter, plan: SandboxPlan) -> None:
     for size in range(5):
         run(starter, {**plan, "scratch_bytes": (8 << 20) + size * 4096}, "true")
     while len(list_children(starter._pid)) > 2:  # the tests end where that never is
@@ -152,7 +152,9 @@ def test_no_guard_is_forked_in_the_place_of_one_that_was_let_go() -> None:
     assert ran.stdout == "[0, 1, 2, 3] [1, 2] ['2', '3']\n"
 
 
-def test_a_folder_that_was_replaced_meanwhile_is_seen_as_it_is_now(starter: Starter, plan: Plan, tools: Path) -> None:
+def test_a_folder_that_was_replaced_meanwhile_is_seen_as_it_is_now(
+    starter: Starter, plan: SandboxPlan, tools: Path
+) -> None:
     run(starter, plan, "true")
     wait_for_idle(starter)
     tools.rename(tools.with_name("gone"))
@@ -162,7 +164,7 @@ def test_a_folder_that_was_replaced_meanwhile_is_seen_as_it_is_now(starter: Star
 
 
 def test_a_file_that_was_put_into_the_place_of_a_masked_one_is_masked(
-    starter: Starter, plan: Plan, tools: Path
+    starter: Starter, plan: SandboxPlan, tools: Path
 ) -> None:
     run(starter, plan, "true")
     wait_for_idle(starter)
@@ -173,9 +175,9 @@ def test_a_file_that_was_put_into_the_place_of_a_masked_one_is_masked(
 
 
 def test_what_is_masked_in_a_folder_that_holds_the_workspace_stays_so(
-    starter: Starter, plan: Plan, tools: Path
+    starter: Starter, plan: SandboxPlan, tools: Path
 ) -> None:
-    inside: Plan = {**plan, "workspace": str(tools / "workspace"), "masks": [*plan["masks"]]}
+    inside: SandboxPlan = {**plan, "workspace": str(tools / "workspace"), "masks": [*plan["masks"]]}
     (tools / "workspace").mkdir()
     (tools / "workspace/file").write_text("file")
     for _ in range(2):
@@ -185,7 +187,7 @@ def test_what_is_masked_in_a_folder_that_holds_the_workspace_stays_so(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-def test_what_is_mounted_meanwhile_is_seen(plan: Plan, tools: Path) -> None:
+def test_what_is_mounted_meanwhile_is_seen(plan: SandboxPlan, tools: Path) -> None:
     def mount_between() -> tuple[str, str]:
         call("unshare", NEW_MOUNTS)
         make_all_private()
@@ -201,7 +203,7 @@ def test_what_is_mounted_meanwhile_is_seen(plan: Plan, tools: Path) -> None:
     assert after.strip() == "mounted"
 
 
-def test_the_next_command_runs_though_what_waited_for_it_was_killed(starter: Starter, plan: Plan) -> None:
+def test_the_next_command_runs_though_what_waited_for_it_was_killed(starter: Starter, plan: SandboxPlan) -> None:
     for find in (lambda idle: idle, lambda idle: list_children(idle)[0]):
         run(starter, plan, "true")
         victim = find(wait_for_idle(starter))
@@ -210,7 +212,7 @@ def test_the_next_command_runs_though_what_waited_for_it_was_killed(starter: Sta
         assert run(starter, plan, "echo ran") == "ran\n"
 
 
-def test_nothing_waits_any_more_once_foregate_lets_go(starter: Starter, plan: Plan) -> None:
+def test_nothing_waits_any_more_once_foregate_lets_go(starter: Starter, plan: SandboxPlan) -> None:
     run(starter, plan, "true")
     idle = wait_for_idle(starter)
     tree = [starter._pid, idle, *list_tree(idle)]
@@ -219,7 +221,7 @@ def test_nothing_waits_any_more_once_foregate_lets_go(starter: Starter, plan: Pl
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_waits_any_more_once_foregate_was_ended(plan: Plan, number: signal.Signals) -> None:
+def test_nothing_waits_any_more_once_foregate_was_ended(plan: SandboxPlan, number: signal.Signals) -> None:
     script = _START + 'one.end(); print("ended", flush=True); sys.stdin.read()'
     words = [sys.executable, "-Ic", script, json.dumps(plan), "true"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.base import build_base, identify_base
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.visible import plan_read
 
 NAMES = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
 
 
-def make_plan(workspace: str, **changes: object) -> Plan:
+def make_plan(workspace: str, **changes: object) -> SandboxPlan:
     plan = plan_read(workspace, "/usr/bin", "/home/h", scratch_bytes=1, limits={})
     return {**plan, **changes}  # type: ignore[typeddict-item]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.process_tree import list_children, list_tree
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.starter import Starter
@@ -32,7 +32,7 @@ done
 
 
 @contextmanager
-def start_foregate(place: Place, plan: Plan, token: str) -> Iterator[tuple[int, int]]:
+def start_foregate(place: Place, plan: SandboxPlan, token: str) -> Iterator[tuple[int, int]]:
     """Give the number of a process that starts a sandbox and ends it when told, and what the command there prints.
 
     Its first byte comes before the sandbox is asked for. Closing the pipe it reads from tells it to end.
@@ -62,7 +62,7 @@ CHAIN = ["Foregate", "zygote", "guard", "first process"]
 """Who starts whom on the way to the command."""
 
 
-def run_foregate(place: Place, plan: Plan, token: str, printed: int, told: int) -> None:
+def run_foregate(place: Place, plan: SandboxPlan, token: str, printed: int, told: int) -> None:
     os.write(printed, b"0\n")
     folder = os.open("/", os.O_RDONLY)
     words, where = ["sh", "-c", SCRIPT.format(token=token)], (plan, str(place.workspace))

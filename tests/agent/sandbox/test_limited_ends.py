@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.landlock import has_landlock
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.starter import SandboxFailed, StartedProgram, Starter
 from foregate.agent.sandbox.visible import plan_read
 from tests.agent.sandbox.place import PATH
@@ -35,7 +35,7 @@ while data := one.stdout.read(99):
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SandboxPlan:
     """A limited sandbox with a private folder in a place of the test's own."""
     for name in ("workspace", "scratch"):
         (tmp_path / name).mkdir()
@@ -53,13 +53,13 @@ def starter() -> Iterator[Starter]:
 
 
 @pytest.fixture
-def shell(starter: Starter, plan: Plan) -> Iterator[Shell]:
+def shell(starter: Starter, plan: SandboxPlan) -> Iterator[Shell]:
     """Starts a line of the shell in the sandbox; `changes` replace parts of the plan."""
     started: list[StartedProgram] = []
     folder = os.open("/", os.O_RDONLY)
 
     def start(line: str, **changes: object) -> StartedProgram:
-        inside: Plan = {**plan, **changes}  # type: ignore[typeddict-item]
+        inside: SandboxPlan = {**plan, **changes}  # type: ignore[typeddict-item]
         environment = {"PATH": PATH, "HOME": plan["home"]}
         about = {"program": "/bin/sh", "environment": environment, "folder": folder, "merged": True}
         started.append(starter.start(["sh", "-c", line], sandbox=(inside, plan["workspace"]), **about))  # type: ignore[arg-type]
@@ -76,19 +76,19 @@ def read_all(one: StartedProgram) -> str:
     return one.stdout.read().decode()
 
 
-def wait_until_removed(plan: Plan) -> None:
+def wait_until_removed(plan: SandboxPlan) -> None:
     """Return once no private folder is left, which is a little after the call; the tests end where that never is."""
     while list(Path(plan["scratch"]).glob("*/*")):
         os.sched_yield()
 
 
-def test_a_command_ends_as_itself_and_leaves_nothing(shell: Shell, plan: Plan) -> None:
+def test_a_command_ends_as_itself_and_leaves_nothing(shell: Shell, plan: SandboxPlan) -> None:
     one = shell('mkdir -p "$HOME/a/b" "$TMPDIR/c" && echo x >"$HOME/a/b/x" && cat "$HOME/a/b/x"; exit 3')
     assert (read_all(one), one.end()) == ("x\n", 3)
     wait_until_removed(plan)
 
 
-def test_whatever_a_command_started_is_gone_when_it_is_ended(shell: Shell, plan: Plan) -> None:
+def test_whatever_a_command_started_is_gone_when_it_is_ended(shell: Shell, plan: SandboxPlan) -> None:
     one = shell(ESCAPING)
     numbers = read_numbers(one)
     assert all(map(is_running, numbers))
@@ -99,7 +99,7 @@ def test_whatever_a_command_started_is_gone_when_it_is_ended(shell: Shell, plan:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_nothing_is_left_when_foregate_is_ended(plan: Plan, number: signal.Signals) -> None:
+def test_nothing_is_left_when_foregate_is_ended(plan: SandboxPlan, number: signal.Signals) -> None:
     words = [sys.executable, "-Ic", _START, json.dumps(plan), ESCAPING]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -113,7 +113,9 @@ def test_nothing_is_left_when_foregate_is_ended(plan: Plan, number: signal.Signa
     wait_until_removed(plan)
 
 
-def test_nothing_is_left_when_the_guard_of_a_command_is_killed(shell: Shell, starter: Starter, plan: Plan) -> None:
+def test_nothing_is_left_when_the_guard_of_a_command_is_killed(
+    shell: Shell, starter: Starter, plan: SandboxPlan
+) -> None:
     one = shell(ESCAPING)
     numbers = read_numbers(one)
     (guard,) = find_children(starter._pid)
@@ -150,7 +152,7 @@ def test_a_command_that_uses_too_much_is_ended_and_it_is_said_why(shell: Shell, 
     assert why in one.excess
 
 
-def test_a_private_folder_that_is_very_deep_or_closed_is_removed(shell: Shell, plan: Plan) -> None:
+def test_a_private_folder_that_is_very_deep_or_closed_is_removed(shell: Shell, plan: SandboxPlan) -> None:
     script = "n=0; mkdir -m 0 $HOME/shut; cd $HOME; while [ $n -lt 600 ]; do mkdir d && cd d && n=$((n + 1)); done"
     one = shell(script, scratch_bytes=8 << 20)
     assert read_all(one) == ""
@@ -158,7 +160,7 @@ def test_a_private_folder_that_is_very_deep_or_closed_is_removed(shell: Shell, p
     wait_until_removed(plan)
 
 
-def test_a_shared_folder_of_somebody_else_is_not_used(shell: Shell, plan: Plan) -> None:
+def test_a_shared_folder_of_somebody_else_is_not_used(shell: Shell, plan: SandboxPlan) -> None:
     folder = Path(plan["scratch"], f"foregate-scratch-{os.geteuid()}")
     folder.mkdir(0o777)
     folder.chmod(0o777)
@@ -166,7 +168,7 @@ def test_a_shared_folder_of_somebody_else_is_not_used(shell: Shell, plan: Plan) 
         shell("true")
 
 
-def test_what_cannot_be_held_is_refused(shell: Shell, plan: Plan) -> None:
+def test_what_cannot_be_held_is_refused(shell: Shell, plan: SandboxPlan) -> None:
     with pytest.raises(SandboxFailed, match="held back"):
         shell("true", writable=True, masks=[f"{plan['workspace']}/.env"])
     with pytest.raises(SandboxFailed, match="held back"):

@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.snapshot import find_reason_to_ask, load_snapshot, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
-from foregate.agent.workspace.snapshot_store import SnapshotStore
+from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.policy.source.load import default_policy
 from tests.agent.sandbox.attempts import CALLS, FILES, LIMITED, NETWORK, SECRETS
 from tests.agent.sandbox.place import Place, list_users, open_place
@@ -59,7 +59,7 @@ def project(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield opened
 
 
-def plan_work(place: Place) -> Plan:
+def plan_work(place: Place) -> SandboxPlan:
     return {**place.make_plan(()), "writable": True}
 
 
@@ -95,13 +95,19 @@ def test_everyday_work_is_told_and_taken_back(project: Place) -> None:
     policy = default_policy()
 
     def keep() -> str:
-        with closing(LocalWorkspace(project.workspace)) as workspace, SnapshotStore(project.store / "kept") as store:
+        with (
+            closing(LocalWorkspace(project.workspace)) as workspace,
+            FileSnapshotStore(project.store / "kept") as store,
+        ):
             snapshot = take_snapshot(workspace, policy, store)
             assert find_reason_to_ask(snapshot) == ""
             return snapshot.id
 
     def take_back() -> tuple[set[str], list[str]]:
-        with closing(LocalWorkspace(project.workspace)) as workspace, SnapshotStore(project.store / "kept") as store:
+        with (
+            closing(LocalWorkspace(project.workspace)) as workspace,
+            FileSnapshotStore(project.store / "kept") as store,
+        ):
             snapshot = load_snapshot(store, name)
             changed = {change.path for change in compare(workspace, policy, store, snapshot)}
             return changed, restore(workspace, policy, store, snapshot)

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import Command
+from foregate.agent.sandbox.plan import SandboxCommand
 from foregate.agent.sandbox.prepared import NOT_STARTED, die_with_parent, tell_command, wait_for_command
 from foregate.agent.sandbox.system_calls import StepFailed
 from foregate.agent.sandbox.visible import plan_read
@@ -56,7 +56,7 @@ def test_what_failed_before_a_command_came_is_reported_with_it(tmp_path: Path) -
     result, report = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     plan = plan_read(str(tmp_path), "/usr/bin", "/home/h", scratch_bytes=1, limits={})
-    command = Command(program="/bin/true", argv=["true"], environment={}, folder="/")
+    command = SandboxCommand(program="/bin/true", argv=["true"], environment={}, folder="/")
     tell_command(line, plan, command, [null, null, null, report])
     os.close(report)
     os.close(null)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.programs import follow_links, list_venvs, read_interpreters
 from foregate.agent.sandbox.visible import is_inside, plan_read, plan_work, show_needs
 from tests.agent.sandbox.place import LIMITS, Place
@@ -93,7 +93,7 @@ def make_layout(base: Path) -> Path:
     return home
 
 
-def plan_all(home: Path, **work: str) -> Plan:
+def plan_all(home: Path, **work: str) -> SandboxPlan:
     """Return the plan of a sandbox in a layout, to read or to work in."""
     workspace = home.parent / "workspace"
     path = os.pathsep.join([*(str(home / folder) for folder in BINS), "/usr/bin", "/bin"])
@@ -131,14 +131,14 @@ def test_a_program_whose_interpreter_is_elsewhere_starts_without_namespaces(limi
     assert run_all(limited, "limited") == STARTED
 
 
-def seen(home: Path, plan: Plan) -> set[str]:
+def seen(home: Path, plan: SandboxPlan) -> set[str]:
     return {os.path.relpath(path, home) for path in plan["folders"] if is_inside(path, [str(home)])}
 
 
 def show_workspace(home: Path, *programs: str) -> set[str]:
     """Return what is seen of the home for the sake of a workspace, and of programs that are named."""
     workspace = home.parent / "workspace"
-    plan = plan_read(str(workspace), "/usr/bin:/bin", str(home), scratch_bytes=1, limits=Limits())
+    plan = plan_read(str(workspace), "/usr/bin:/bin", str(home), scratch_bytes=1, limits=ProcessLimits())
     assert seen(home, plan) == set()
     return seen(home, show_needs(plan, str(home), programs=programs))
 
@@ -190,7 +190,7 @@ def test_a_folder_of_path_in_the_workspace_counts_as_written_by_anybody(home: Pa
     workspace = home.parent / "workspace"
     link(workspace / "bin/tool", home / "projects/other/run")
     write(home / "projects/other/run", "#!/bin/sh\n")
-    plan = plan_read(str(workspace), f"{workspace}/bin:/usr/bin", str(home), scratch_bytes=1, limits=Limits())
+    plan = plan_read(str(workspace), f"{workspace}/bin:/usr/bin", str(home), scratch_bytes=1, limits=ProcessLimits())
     plan = show_needs(plan, str(home), folders=[str(workspace / "bin")])
     assert not is_inside(str(home / "projects/other"), plan["folders"])
 

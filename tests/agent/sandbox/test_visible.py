@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox.plan import Limits
+from foregate.agent.sandbox.plan import ProcessLimits
 from foregate.agent.sandbox.visible import (
     is_inside,
     list_private,
@@ -138,14 +138,14 @@ def test_a_token_in_a_toolchain_is_a_secret(home: Path) -> None:
 @pytest.mark.parametrize(("workspace", "inside"), [("home/projects", "home"), ("home", ""), ("", "")])
 def test_an_empty_home_never_lies_over_the_workspace(home: Path, workspace: str, inside: str) -> None:
     base = home.parent
-    plan = plan_read(str(base / workspace), "/usr/bin", str(home), scratch_bytes=1, limits=Limits())
+    plan = plan_read(str(base / workspace), "/usr/bin", str(home), scratch_bytes=1, limits=ProcessLimits())
     assert plan["home"] == (str(base / inside) if inside else "/home/foregate")
 
 
 def test_a_folder_of_path_in_the_workspace_brings_nothing_along(home: Path) -> None:
     """A command could have written its links."""
     plan = plan_read(
-        str(home / "projects"), str(home / "projects/venv/bin"), str(home), scratch_bytes=1, limits=Limits()
+        str(home / "projects"), str(home / "projects/venv/bin"), str(home), scratch_bytes=1, limits=ProcessLimits()
     )
     assert not [folder for folder in plan["folders"] if is_inside(folder, [str(home)])]
 
@@ -153,7 +153,9 @@ def test_a_folder_of_path_in_the_workspace_brings_nothing_along(home: Path) -> N
 def test_a_mask_is_resolved_but_for_its_last_name(home: Path) -> None:
     (home / "projects/link").symlink_to("venv")
     (home / "projects/venv/.env").symlink_to("elsewhere")
-    plan = plan_read(str(home / "projects"), "", str(home), masks=["link/.env"], scratch_bytes=1, limits=Limits())
+    plan = plan_read(
+        str(home / "projects"), "", str(home), masks=["link/.env"], scratch_bytes=1, limits=ProcessLimits()
+    )
     assert plan["masks"][-1] == str(home / "projects/venv/.env")
 
 
@@ -192,7 +194,7 @@ def test_a_program_that_came_to_path_is_seen_in_the_next_sandbox(tmp_path: Path)
     def plan() -> list[str]:
         path, home = str(tmp_path / "home/bin"), str(tmp_path / "home")
         os.utime(path, (1, 1))
-        return plan_read(str(tmp_path / "work"), path, home, scratch_bytes=1, limits=Limits())["folders"]
+        return plan_read(str(tmp_path / "work"), path, home, scratch_bytes=1, limits=ProcessLimits())["folders"]
 
     before = plan()
     (tmp_path / "home/bin/tool").symlink_to(tmp_path / "home/lib/tool/bin/tool")

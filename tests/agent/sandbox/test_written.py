@@ -9,17 +9,17 @@ import pytest
 
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.starter import Starter
 from foregate.agent.sandbox.system_calls import call
-from foregate.agent.sandbox.written import Written, list_stores
+from foregate.agent.sandbox.written import WrittenPaths, list_stores
 from tests.agent.sandbox.place import LIMITS, Place
 from tests.agent.sandbox.users import run_as
 
 MUCH = 50_000_000
 
 
-def run(place: Place, script: str, plan: Plan) -> tuple[str, int | None]:
+def run(place: Place, script: str, plan: SandboxPlan) -> tuple[str, int | None]:
     """Run a script until it ends; return why it was ended, and its exit code."""
     starter, folder = Starter(), os.open("/", os.O_RDONLY)
     words, where = ["sh", "-c", script], (plan, str(place.workspace))
@@ -61,7 +61,7 @@ def test_a_command_that_stays_below_its_bounds_ends_by_itself(place: Place) -> N
 
 
 @pytest.fixture
-def written(place: Place) -> tuple[Written, Path]:
+def written(place: Place) -> tuple[WrittenPaths, Path]:
     """What watches the writing of a plan with narrow bounds, and the folder that takes it."""
     plan = place.make_work_plan(limits={"written_bytes": 1 << 20, "written_files": 10})
     upper = Path(plan["upper"], "upper")
@@ -69,12 +69,12 @@ def written(place: Place) -> tuple[Written, Path]:
     old = upper / "old"
     old.write_bytes(bytes(4 << 20))
     os.utime(old, (0, 0))
-    watching = Written(list_stores(plan), plan["limits"])
+    watching = WrittenPaths(list_stores(plan), plan["limits"])
     watching._start = old.stat().st_ctime + 1e-6
     return watching, upper
 
 
-def find_excess(watching: Written) -> str:
+def find_excess(watching: WrittenPaths) -> str:
     """Return what is found once all is counted."""
     while True:
         found = watching.find_excess()
@@ -83,7 +83,7 @@ def find_excess(watching: Written) -> str:
 
 
 def test_what_others_write_to_the_disk_and_what_was_there_do_not_count(
-    written: tuple[Written, Path], tmp_path: Path
+    written: tuple[WrittenPaths, Path], tmp_path: Path
 ) -> None:
     watching, _ = written
     (tmp_path / "other").write_bytes(bytes(4 << 20))
@@ -91,7 +91,7 @@ def test_what_others_write_to_the_disk_and_what_was_there_do_not_count(
     assert find_excess(watching) == ""
 
 
-def test_a_file_with_two_names_counts_once(written: tuple[Written, Path]) -> None:
+def test_a_file_with_two_names_counts_once(written: tuple[WrittenPaths, Path]) -> None:
     watching, upper = written
     (upper / "one").write_bytes(bytes(600_000))
     for number in range(5):
@@ -113,7 +113,7 @@ def test_a_file_without_a_name_takes_at_most_half_of_what_was_free(place: Place)
         make_all_private()
         assert "shared:" not in Path("/proc/self/mountinfo").read_text()
         attach(make_mount("tmpfs", 0, size="16m"), str(disk))
-        watching = Written([str(disk / "upper")], {})
+        watching = WrittenPaths([str(disk / "upper")], {})
         with (disk / "unnamed").open("wb") as file:
             (disk / "unnamed").unlink()
             file.write(bytes(7 << 20))

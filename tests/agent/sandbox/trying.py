@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.system_calls import number_of
 from tests.agent.sandbox.attempts import CALLS, FILES, NETWORK, RUNNER, SECRETS, WORKSPACE
 from tests.agent.sandbox.place import CANARY, PATH, Place
@@ -22,7 +22,9 @@ Results = dict[str, str]
 
 
 @contextmanager
-def try_everything(place: Place, plan: Plan, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Results]:
+def try_everything(
+    place: Place, plan: SandboxPlan, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Results]:
     """Give what came of every attempt, with listeners of every kind outside and the state of the machine compared."""
     assert PYTHON is not None
     names = {name: str(place.workspace / name) for name in ("pipe", "socket", "datagrams", "empty")}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
 from foregate.agent.session.advice import read_advice
-from foregate.agent.session.masked_words import Known
+from foregate.agent.session.masked_words import KnownWords
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.gates.blind_plan import strip_schema
 from foregate.schemas.blind_plan import BlindPlan
@@ -84,14 +84,14 @@ def test_what_the_model_said_in_its_own_words_is_in_the_request_with_each_outsid
 
 
 def test_a_name_is_the_persons_only_where_all_its_parts_are() -> None:
-    known = Known.of(["mail ann@lake.example"], ['{"output":"eve@lake.example says hello"}'])
+    known = KnownWords.of(["mail ann@lake.example"], ['{"output":"eve@lake.example says hello"}'])
     assert known.mask("ann@lake.example eve@lake.example hello friend 42", {}) == (
         "ann@lake.example <outside 1> <outside 2> friend <outside 3>"
     )
 
 
 def test_a_stretch_over_a_hyphen_is_as_foreign_as_one_within_a_word() -> None:
-    known = Known.of(["write to Ben"], ["aaaaaa-aaaaa"])
+    known = KnownWords.of(["write to Ben"], ["aaaaaa-aaaaa"])
     assert known.mask("aaaaaaa-aaaaab well-known", {}) == "<outside 1> well-known"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.network_refusal import explain_refusal
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.proxy_environment import NO_RETRIES
 from foregate.agent.sandbox.starter import start_program
 from foregate.agent.workspace.access import give_access
@@ -26,7 +26,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 
 @pytest.fixture
-def plan(workspace: Workspace, policy: Policy) -> Plan:
+def plan(workspace: Workspace, policy: Policy) -> SandboxPlan:
     """The sandbox of a read."""
     made, found = plan_sandbox(workspace, policy, named=()), find_tier(workspace, policy)
     if made is None or found["tier"] != "full":
@@ -34,20 +34,20 @@ def plan(workspace: Workspace, policy: Policy) -> Plan:
     return made
 
 
-async def run(workspace: Workspace, plan: Plan, *argv: str) -> ProcessResult:
+async def run(workspace: Workspace, plan: SandboxPlan, *argv: str) -> ProcessResult:
     return await run_program(
         argv, workspace, cwd=".", environment=ENVIRONMENT, timeout=60, cap=65536, merged=True, sandbox=plan
     )
 
 
-async def test_a_failed_command_is_told_which_host_to_request(workspace: Workspace, plan: Plan) -> None:
+async def test_a_failed_command_is_told_which_host_to_request(workspace: Workspace, plan: SandboxPlan) -> None:
     ran = await run(workspace, plan, "getent", "hosts", "packages.example")
     said = explain_refusal(ran.out.text()[0], ran.code, ran.traffic.wanted, ())
     assert said.endswith("request access `network:packages.example`.")
 
 
 async def test_a_port_of_this_machine_is_reached_where_it_is_given(
-    workspace: Workspace, plan: Plan, policy: Policy
+    workspace: Workspace, plan: SandboxPlan, policy: Policy
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -60,7 +60,9 @@ async def test_a_port_of_this_machine_is_reached_where_it_is_given(
     assert ran.out.text()[0] == "reached"
 
 
-async def test_nothing_serves_a_call_that_was_cancelled(workspace: Workspace, plan: Plan, policy: Policy) -> None:
+async def test_nothing_serves_a_call_that_was_cancelled(
+    workspace: Workspace, plan: SandboxPlan, policy: Policy
+) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -75,11 +77,11 @@ async def test_nothing_serves_a_call_that_was_cancelled(workspace: Workspace, pl
 
 
 async def test_only_where_something_can_be_written_package_managers_are_told_to_give_up(
-    workspace: Workspace, plan: Plan, policy: Policy
+    workspace: Workspace, plan: SandboxPlan, policy: Policy
 ) -> None:
     names = set(NO_RETRIES)
 
-    async def list_told(sandbox: Plan) -> set[str]:
+    async def list_told(sandbox: SandboxPlan) -> set[str]:
         ran = await run(workspace, sandbox, "env")
         return names & {line.partition("=")[0] for line in ran.out.text()[0].splitlines()}
 
@@ -91,7 +93,7 @@ async def test_only_where_something_can_be_written_package_managers_are_told_to_
 
 
 def test_where_nobody_serves_its_network_a_program_waits_for_no_answer(
-    folder: Path, workspace: Workspace, plan: Plan
+    folder: Path, workspace: Workspace, plan: SandboxPlan
 ) -> None:
     script = "exec 3<>/dev/udp/127.0.0.1/53; echo x >&3; read -t 20 -u 3; echo x >&3; echo $?"
     opened = os.open(folder, os.O_RDONLY)
@@ -109,7 +111,7 @@ def test_where_nobody_serves_its_network_a_program_waits_for_no_answer(
 
 @pytest.mark.skipif(shutil.which("npm", path=ENVIRONMENT["PATH"]) is None, reason="npm is not installed")
 async def test_npm_gives_up_at_once_and_the_host_it_wanted_is_known(
-    folder: Path, workspace: Workspace, plan: Plan, policy: Policy
+    folder: Path, workspace: Workspace, plan: SandboxPlan, policy: Policy
 ) -> None:
     (folder / "package.json").write_text('{"dependencies": {"left-pad": "1.0.0"}}')
     ran = await run(workspace, plan_writable(plan, policy), "npm", "install", "--registry=https://registry.example")

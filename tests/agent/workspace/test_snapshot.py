@@ -19,7 +19,7 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.snapshot import begin, find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
-from foregate.agent.workspace.snapshot_store import SnapshotStore
+from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -31,9 +31,9 @@ from tests.policies import policy_with
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SnapshotStore]:
+def store(tmp_path: Path) -> Iterator[FileSnapshotStore]:
     """A store that is held."""
-    with SnapshotStore(tmp_path / "store") as held:
+    with FileSnapshotStore(tmp_path / "store") as held:
         yield held
 
 
@@ -68,7 +68,7 @@ def count(folder: Path) -> int:
 
 
 def test_everything_is_kept_with_what_git_ignores_and_git_itself(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     assert find_reason_to_ask(snapshot) == ""
@@ -85,7 +85,7 @@ def test_everything_is_kept_with_what_git_ignores_and_git_itself(
 
 
 def test_objects_of_git_are_kept_by_a_further_name_and_come_back(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     objects = [path for path in (project / ".git/objects").rglob("*") if path.is_file()]
@@ -104,7 +104,7 @@ def test_only_what_has_changed_since_the_last_snapshot_is_read(
     project: Path,
     workspace: Workspace,
     policy: Policy,
-    store: SnapshotStore,
+    store: FileSnapshotStore,
     late: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -125,7 +125,7 @@ def test_only_what_has_changed_since_the_last_snapshot_is_read(
 
 
 def test_a_file_that_changed_a_moment_ago_is_read_again(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     """Its times alone could not tell that it changed once more within the same tick of the clock."""
     path = project / "README.md"
@@ -140,7 +140,7 @@ def test_a_file_that_changed_a_moment_ago_is_read_again(
 
 @pytest.mark.parametrize(("files", "size"), [(60, 1 << 20), (1000, 4000)])
 def test_past_its_bound_what_git_ignores_is_left_out_and_asked_about(
-    project: Path, workspace: Workspace, store: SnapshotStore, files: int, size: int
+    project: Path, workspace: Workspace, store: FileSnapshotStore, files: int, size: int
 ) -> None:
     many, large = (90, 1) if files < 100 else (1, 50_000)
     for number in range(many):
@@ -157,7 +157,7 @@ def test_past_its_bound_what_git_ignores_is_left_out_and_asked_about(
 
 
 def test_a_workspace_past_its_bound_asks_and_nothing_of_it_is_kept(
-    project: Path, workspace: Workspace, store: SnapshotStore, tmp_path: Path
+    project: Path, workspace: Workspace, store: FileSnapshotStore, tmp_path: Path
 ) -> None:
     policy = bound(files=5)
     snapshot = take_snapshot(workspace, policy, store)
@@ -170,21 +170,23 @@ def test_a_workspace_past_its_bound_asks_and_nothing_of_it_is_kept(
 
 
 def test_a_folder_without_a_repository_that_is_too_large_asks(
-    folder: Path, workspace: Workspace, store: SnapshotStore
+    folder: Path, workspace: Workspace, store: FileSnapshotStore
 ) -> None:
     (folder / "a").write_bytes(bytes(100))
     assert find_reason_to_ask(take_snapshot(workspace, bound(size=200), store)) == ""
     assert "50 bytes" in find_reason_to_ask(take_snapshot(workspace, bound(size=50), store))
 
 
-def test_a_socket_is_said_to_be_lost(folder: Path, workspace: Workspace, policy: Policy, store: SnapshotStore) -> None:
+def test_a_socket_is_said_to_be_lost(
+    folder: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
+) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as listening:
         listening.bind(str(folder / "socket"))
         assert "`socket` is a device or a socket" in find_reason_to_ask(take_snapshot(workspace, policy, store))
 
 
 def test_a_file_with_a_name_outside_of_the_workspace_asks(
-    folder: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, tmp_path: Path
+    folder: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, tmp_path: Path
 ) -> None:
     (folder / "inside").write_text("x")
     (folder / "other").hardlink_to(folder / "inside")
@@ -205,7 +207,7 @@ def test_what_this_user_cannot_read_or_give_back_asks(policy: Policy) -> None:
             os.chown(path, NOBODY, NOBODY)
 
         def find_reason() -> str:
-            with closing(LocalWorkspace(folder)) as workspace, SnapshotStore(base / "store") as store:
+            with closing(LocalWorkspace(folder)) as workspace, FileSnapshotStore(base / "store") as store:
                 return find_reason_to_ask(take_snapshot(workspace, policy, store))
 
         assert "`foreign` belongs to another user" in run_as(NOBODY, find_reason)
@@ -217,7 +219,7 @@ def test_what_this_user_cannot_read_or_give_back_asks(policy: Policy) -> None:
 
 
 def test_what_somebody_saved_after_the_comparison_is_left_and_named(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     for name in ("README.md", "new.txt", "made"):
@@ -233,7 +235,7 @@ def test_what_somebody_saved_after_the_comparison_is_left_and_named(
 
 @pytest.mark.parametrize("after", range(12))
 def test_a_restoration_that_is_cut_off_anywhere_goes_on(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, after: int
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, after: int
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     before = look(project)
@@ -260,14 +262,14 @@ def test_a_restoration_that_is_cut_off_anywhere_goes_on(
     assert look(project) == before
 
 
-def load_store(store: SnapshotStore) -> SnapshotStore:
+def load_store(store: FileSnapshotStore) -> FileSnapshotStore:
     """Return the store as another process would find it."""
     store.__exit__()
     return store.__enter__()
 
 
 def test_too_much_to_judge_can_be_taken_back_all_the_same(
-    project: Path, workspace: Workspace, store: SnapshotStore
+    project: Path, workspace: Workspace, store: FileSnapshotStore
 ) -> None:
     policy = bound(size=sum(path.stat().st_size for path in project.rglob("*") if path.is_file()) + 100)
     snapshot = take_snapshot(workspace, policy, store)
@@ -282,7 +284,7 @@ def test_too_much_to_judge_can_be_taken_back_all_the_same(
 
 
 def test_folders_too_deep_to_be_looked_into_are_taken_back_with_all_that_is_in_them(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     before = look(project)
     snapshot = take_snapshot(workspace, policy, store)
@@ -296,14 +298,14 @@ def test_folders_too_deep_to_be_looked_into_are_taken_back_with_all_that_is_in_t
 
 
 def test_no_second_command_begins_before_the_first_is_settled(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, tmp_path: Path
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, tmp_path: Path
 ) -> None:
     first = take_snapshot(workspace, policy, store)
     begin(store, first.id)
     with pytest.raises(WorkspaceError, match="was cut off in this workspace"):
         take_snapshot(workspace, policy, store)
     settle(store)
-    with pytest.raises(WorkspaceError, match="another command"), SnapshotStore(tmp_path / "store"):
+    with pytest.raises(WorkspaceError, match="another command"), FileSnapshotStore(tmp_path / "store"):
         pass
     (project / "README.md").write_text("two\n")
     take_snapshot(workspace, policy, store)
@@ -312,7 +314,7 @@ def test_no_second_command_begins_before_the_first_is_settled(
 
 
 def test_what_an_earlier_command_changed_is_not_taken_for_what_this_one_did(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, late: None
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, late: None
 ) -> None:
     """Where nothing changed in between two snapshots are the same, and so are their names."""
     first = take_snapshot(workspace, policy, store)
@@ -326,7 +328,7 @@ def test_what_an_earlier_command_changed_is_not_taken_for_what_this_one_did(
 
 
 def test_copies_nobody_needs_any_more_are_removed(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, tmp_path: Path
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, tmp_path: Path
 ) -> None:
     (project / "new.txt").write_text("kept for once\n")
     take_snapshot(workspace, policy, store)
@@ -348,7 +350,7 @@ def test_copies_nobody_needs_any_more_are_removed(
     ],
 )
 def test_what_may_never_stay_is_marked(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, line: str, refused: str
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore, line: str, refused: str
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     assert os.system(f"cd {project} && {line}") == 0
@@ -357,7 +359,7 @@ def test_what_may_never_stay_is_marked(
 
 
 def test_the_python_of_a_virtual_environment_may_stay_a_link_to_one_that_is_installed(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+    project: Path, workspace: Workspace, policy: Policy, store: FileSnapshotStore
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
     (project / "new/bin").mkdir(parents=True)

@@ -16,7 +16,7 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.snapshot import find_reason_to_ask, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
-from foregate.agent.workspace.snapshot_store import SnapshotStore
+from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.policy.source.load import default_policy
 from foregate.schemas.sandbox import PathChange, PathState
 from tests.agent.workspace.snapshot_trees import STEPS, TREES, look, make_tree, take_steps
@@ -71,7 +71,7 @@ def test_a_change_is_told_and_taken_back_exactly(tmp_path: Path, tree: dict[str,
     folder.mkdir(parents=True)
     make_tree(folder, tree)
     space = LocalWorkspace(folder)
-    with SnapshotStore(base / "store") as store:
+    with FileSnapshotStore(base / "store") as store:
         take_snapshot(space, POLICY, store)
         take_steps(folder, first)
         before = look(folder)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.workspace import PathState, Workspace
+from foregate.agent.workspace.workspace import PathFacts, Workspace
 from foregate.schemas.errors import WorkspaceError
 
 PARTS = st.sampled_from(["a", "b", "..", ".", "in", "out", "loop", "abs", "", "...", "ä", "x" * 300])
@@ -137,7 +137,7 @@ def test_a_directory_hundreds_deep_is_listed_and_deleted(folder: Path, workspace
     os.close(here)
     assert len(directory.list_tree(workspace, "d", 5000).entries) == 399
     directory.delete_tree(workspace, "d")
-    assert workspace.look("d") == PathState()
+    assert workspace.look("d") == PathFacts()
 
 
 def test_a_known_hash_is_not_believed_of_a_file_written_again_at_once(folder: Path, workspace: Workspace) -> None:

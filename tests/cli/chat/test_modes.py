@@ -17,7 +17,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.chat.slash import COMMANDS
 from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.plan_sheet import PlanProgress
+from foregate.cli.terminal.plan_sheet import PlanProgressRows
 from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState
 from foregate.telemetry.log.memory_log import MemoryLog
@@ -72,7 +72,9 @@ async def chatted(folder: Path, lines: list[Typed], answers: list[Typed]) -> str
     setting = SessionOptions(folder, RehearsalModel(), person=person, log=MemoryLog(), environ={}, mode="plan")
     setting.listeners = [screen.show_event]
     opened = await open_session(setting)
-    opened.session.subscribe(PlanProgress(screen, opened.configuration.formatting, PlanState(), ends=True).show_event)
+    opened.session.subscribe(
+        PlanProgressRows(screen, opened.configuration.formatting, PlanState(), ends=True).show_event
+    )
     await ChatSession(opened, terminal, screen, person).run_chat()
     await opened.close()
     terminal.finish()

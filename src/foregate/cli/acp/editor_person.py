@@ -16,7 +16,7 @@ from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import preview_plan
 from foregate.cli.acp.permission import (
     WIDTH,
-    Question,
+    EditorQuestion,
     build_call_question,
     build_held_question,
     build_plan_question,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
 
 BY = "the editor's person"
-Ask = Callable[[Question], Awaitable[RequestPermissionResponse]]
+Ask = Callable[[EditorQuestion], Awaitable[RequestPermissionResponse]]
 _PLAN = {"yes": "Run exactly this", "step": "Run it, but ask before each task", "no": "Do not run it"}
 _TASK = {"yes": "Run this task", "no": "Stop here"}
 _FAILURE = {
@@ -119,7 +119,7 @@ class EditorPerson:
             return Reply(said.pop(), by=BY)
         return Reply("no", by=BY, calls=answers)
 
-    async def _press(self, question: Question) -> str:
+    async def _press(self, question: EditorQuestion) -> str:
         """Return the option that was pressed, "" for none: the editor took the question back, or is gone."""
         asking = asyncio.ensure_future(self._ask(question))
         self.is_asking = True
@@ -144,7 +144,7 @@ class EditorPerson:
         return ""
 
 
-async def build_plan_sheet(need: Need, session: Session) -> Question:
+async def build_plan_sheet(need: Need, session: Session) -> EditorQuestion:
     """Return the question about a plan, one of its tasks, or one that failed, with the sheet a terminal shows."""
     state, request = await get_plan_state(session), need.request
     if "failed" in request:

@@ -21,7 +21,7 @@ from foregate.agent.session.stopping import stop_task
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.acp.editor_person import EditorPerson
-from foregate.cli.acp.permission import Question
+from foregate.cli.acp.permission import EditorQuestion
 from foregate.cli.acp.prompt import Block, read_prompt
 from foregate.cli.acp.transport import INVALID_REQUEST
 from foregate.cli.acp.updates import Updates, quote_own, quote_text
@@ -277,7 +277,7 @@ class EditorSession:
             finally:
                 self._queue.task_done()
 
-    async def _request(self, question: Question) -> RequestPermissionResponse:
+    async def _request(self, question: EditorQuestion) -> RequestPermissionResponse:
         await self._queue.join()
         return await self._client.request_permission(self._name, question.call, question.options)
 

@@ -30,14 +30,14 @@ _WRITE = "reject it, for no button releases it; to allow it, write in a message"
 """What the title says then: some editors show no more than that."""
 
 
-class Question(NamedTuple):
+class EditorQuestion(NamedTuple):
     """One question to an editor: the call it is about, and its options, by whose ids it is answered."""
 
     call: ToolCallUpdate
     options: list[PermissionOption]
 
 
-def build_call_question(need: Need, number: int, call_id: str, preview: Preview | None, root: Path) -> Question:
+def build_call_question(need: Need, number: int, call_id: str, preview: Preview | None, root: Path) -> EditorQuestion:
     """Return the question about one call of an approval, the `number`th, from 1."""
     call = as_object(get_list(need.request, "calls")[number - 1])
     alone = len(get_list(need.request, "calls")) == 1
@@ -69,10 +69,10 @@ def build_call_question(need: Need, number: int, call_id: str, preview: Preview 
         locations=[ToolCallLocation(path=str(root / change.path)) for change in preview.changes] if preview else None,
         raw_input=dict(list_arguments(get_text(call, "arguments", ""))),
     )
-    return Question(asked, [*options, build_option("no", "Reject", "reject_once")])
+    return EditorQuestion(asked, [*options, build_option("no", "Reject", "reject_once")])
 
 
-def build_held_question(need: Need, call_id: str) -> Question:
+def build_held_question(need: Need, call_id: str) -> EditorQuestion:
     """Return the question about a call that was held again."""
     rows = list(format_labelled("held", get_text(need.request, "question", ""), WIDTH))
     rows += [row for block in build_held(need.request, WIDTH, details=True) for row in block.rows]
@@ -80,10 +80,10 @@ def build_held_question(need: Need, call_id: str) -> Question:
     title = build_title(get_text(call, "tool", ""), get_text(call, "target", ""))
     anyway = [build_option("anyway", "Do it anyway", "allow_once")] if need.request.get("can_override") else []
     asked = ToolCallUpdate(tool_call_id=call_id, title=title, status="pending", content=[show_rows(rows)])
-    return Question(asked, [*anyway, build_option("stop", "Stop the task", "reject_once")])
+    return EditorQuestion(asked, [*anyway, build_option("stop", "Stop the task", "reject_once")])
 
 
-def build_tools_question(need: Need) -> Question:
+def build_tools_question(need: Need) -> EditorQuestion:
     """Return the question whether the tools of an MCP server are offered, as they are defined now."""
     rows = format_tools(need.request, details=True, keys=False, width=WIDTH)
     asked = ToolCallUpdate(
@@ -94,10 +94,10 @@ def build_tools_question(need: Need) -> Question:
         content=[show_rows(rows)],
     )
     allow = build_option("yes", "Offer these tools, as they are now", "allow_once")
-    return Question(asked, [allow, build_option("no", "Not in this session", "reject_once")])
+    return EditorQuestion(asked, [allow, build_option("no", "Not in this session", "reject_once")])
 
 
-def build_plan_question(need: Need, rows: Sequence[Text], answers: Mapping[str, str]) -> Question:
+def build_plan_question(need: Need, rows: Sequence[Text], answers: Mapping[str, str]) -> EditorQuestion:
     """Return a question about a plan, whose sheet are the rows; `answers` are its words and what a button says."""
     number = get_object(need.request, "task").get("id", "") if "task" in need.request else ""
     asked = ToolCallUpdate(
@@ -109,7 +109,7 @@ def build_plan_question(need: Need, rows: Sequence[Text], answers: Mapping[str, 
     )
     refuses = ("no", "stop")
     options = [build_option(a, said, "reject_once" if a in refuses else "allow_once") for a, said in answers.items()]
-    return Question(asked, options)
+    return EditorQuestion(asked, options)
 
 
 def build_option(choice: str, name: str, kind: str) -> PermissionOption:

@@ -23,7 +23,7 @@ from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.hints import IN_CHAT, name_commands
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgress
+from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgressRows
 from foregate.cli.terminal.recap import RECAPPED, format_recap
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.standard_streams import is_lost
@@ -373,7 +373,7 @@ async def open_terminal_session(
         if person is not None:
             person.foresee = partial(preview_calls, opened.session)
         state = await get_plan_state(opened.session)
-        progress = PlanProgress(screen, opened.configuration.formatting, state, ends=True)
+        progress = PlanProgressRows(screen, opened.configuration.formatting, state, ends=True)
         with opened.session.subscribe(progress.show_event):
             yield ChatSession(opened, terminal, screen, person)
     finally:

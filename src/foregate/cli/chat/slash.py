@@ -17,7 +17,7 @@ MODES = ("direct", "plan", "auto")
 """What /mode takes: see the configuration's `mode`."""
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """What a command means, what may follow it as /help writes it, and those of it that Tab completes."""
 
     meaning: str
@@ -26,25 +26,29 @@ class Command(Struct, frozen=True):
 
 
 _WHO_PLANS = "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one"
-COMMANDS: Mapping[str, Command] = {
-    "/help": Command("this list"),
-    "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
-    "/resolve": Command("settle a call with an unknown outcome; alone: list those", "[CALL done|not-done]"),
-    "/show": Command("a call whole: arguments, what it changed, all it said; alone: the newest", "[CALL]"),
-    "/history": Command("the conversation so far, with the calls that ran"),
-    "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
-    "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
-    "/evidence": Command("what this session has looked at and changed"),
-    "/policy": Command("the policy in force: where it comes from, and what each gate does"),
-    "/permissions": Command(
+COMMANDS: Mapping[str, SlashCommand] = {
+    "/help": SlashCommand("this list"),
+    "/undo": SlashCommand("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
+    "/resolve": SlashCommand("settle a call with an unknown outcome; alone: list those", "[CALL done|not-done]"),
+    "/show": SlashCommand("a call whole: arguments, what it changed, all it said; alone: the newest", "[CALL]"),
+    "/history": SlashCommand("the conversation so far, with the calls that ran"),
+    "/decisions": SlashCommand("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
+    "/plan": SlashCommand(
+        "the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"
+    ),
+    "/evidence": SlashCommand("what this session has looked at and changed"),
+    "/policy": SlashCommand("the policy in force: where it comes from, and what each gate does"),
+    "/permissions": SlashCommand(
         "what you permit in this project; one whole, or taken away", "[PERMISSION|revoke PERMISSION]"
     ),
-    "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
-    "/mode": Command(_WHO_PLANS, "[direct|plan|auto]", MODES),
-    "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
-    "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
-    "/cancel": Command("give up the task in hand; what waits for an answer does not run"),
-    "/quit": Command("leave; the session stays in the log"),
+    "/auto": SlashCommand(
+        "reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")
+    ),
+    "/mode": SlashCommand(_WHO_PLANS, "[direct|plan|auto]", MODES),
+    "/dry-run": SlashCommand("calls are judged, changes are not made", "on|off", ("on", "off")),
+    "/execute": SlashCommand("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
+    "/cancel": SlashCommand("give up the task in hand; what waits for an answer does not run"),
+    "/quit": SlashCommand("leave; the session stays in the log"),
 }
 FOR_PEOPLE = ("/help", "/show", "/history", "/decisions", "/evidence", "/policy", "/permissions")
 """Commands for a person at a terminal. Most only show something; a program has the events."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.command_table import LateGroup, Place
+from foregate.cli.commands.command_table import CommandPlace, LateGroup
 from foregate.cli.commands.late_values import read_values_late
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.cli.terminal.nearest import suggest_nearest
@@ -19,70 +19,70 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 
 COMMANDS = {
-    "chat": Place("Talk with the agent at this terminal.", "sessions", "chat"),
-    "run": Place("Do one task without a person.", "sessions", "run"),
-    "resume": Place("Answer what a session waits for.", "sessions", "resume"),
-    "approvals": Place("List, show and answer questions that wait for you.", "approvals"),
-    "plan": Place("Have a plan made, or check one.", "plan", "plan"),
-    "execute": Place("Confirm a plan and run it.", "execute", "execute"),
-    "plans": Place("List plans, and resume one.", "plans"),
-    "undo": Place("Undo a change of a session.", "sessions", "undo"),
-    "permissions": Place("What you permit in a workspace without being asked again.", "permissions"),
-    "policy": Place(
+    "chat": CommandPlace("Talk with the agent at this terminal.", "sessions", "chat"),
+    "run": CommandPlace("Do one task without a person.", "sessions", "run"),
+    "resume": CommandPlace("Answer what a session waits for.", "sessions", "resume"),
+    "approvals": CommandPlace("List, show and answer questions that wait for you.", "approvals"),
+    "plan": CommandPlace("Have a plan made, or check one.", "plan", "plan"),
+    "execute": CommandPlace("Confirm a plan and run it.", "execute", "execute"),
+    "plans": CommandPlace("List plans, and resume one.", "plans"),
+    "undo": CommandPlace("Undo a change of a session.", "sessions", "undo"),
+    "permissions": CommandPlace("What you permit in a workspace without being asked again.", "permissions"),
+    "policy": CommandPlace(
         "Read, check, try and change the policy.",
         "policy",
         within={
-            "case": Place("Cut a recorded decision to a test case.", "policy_test"),
-            "check": Place("Check a policy file.", "policy_show"),
-            "diff": Place("Say in words how two policies differ.", "policy_diff"),
-            "lint": Place("Find what in a policy file does not do what it says.", "policy_diff"),
-            "explain": Place("Say what a key does, and how often it decided lately.", "policy_explain"),
-            "fuzz": Place("Look for calls that get around it.", "policy_fuzz"),
-            "levers": Place("Rank keys by the recorded decisions a change would have turned.", "policy_levers"),
-            "new": Place("Write a policy file to begin with.", "policy_show"),
-            "schema": Place("Print the JSON Schema of a policy file.", "policy_show"),
-            "set": Place("Change one key of your policy file.", "policy_set"),
-            "apply": Place("Lay a suggestion over your policy file.", "policy_set"),
-            "undo": Place("Bring back the former version of your policy file.", "policy_set"),
-            "shadow": Place("Report what gates in shadow would have done.", "policy_explain"),
-            "show": Place("Show what holds and where it comes from.", "policy_show"),
-            "suggest": Place("Show what labels say of a change.", "policy_suggest"),
-            "sweep": Place("Count what every value of a key would have done.", "policy_sweep"),
-            "test": Place("Judge test cases under a policy.", "policy_test"),
-            "try": Place("Try another policy file on recorded sessions.", "policy_try"),
-            "what-if": Place("The former name of `try`.", "policy_try"),
-            "rehearse": Place("The former name of `try --replay`.", "policy_try"),
+            "case": CommandPlace("Cut a recorded decision to a test case.", "policy_test"),
+            "check": CommandPlace("Check a policy file.", "policy_show"),
+            "diff": CommandPlace("Say in words how two policies differ.", "policy_diff"),
+            "lint": CommandPlace("Find what in a policy file does not do what it says.", "policy_diff"),
+            "explain": CommandPlace("Say what a key does, and how often it decided lately.", "policy_explain"),
+            "fuzz": CommandPlace("Look for calls that get around it.", "policy_fuzz"),
+            "levers": CommandPlace("Rank keys by the recorded decisions a change would have turned.", "policy_levers"),
+            "new": CommandPlace("Write a policy file to begin with.", "policy_show"),
+            "schema": CommandPlace("Print the JSON Schema of a policy file.", "policy_show"),
+            "set": CommandPlace("Change one key of your policy file.", "policy_set"),
+            "apply": CommandPlace("Lay a suggestion over your policy file.", "policy_set"),
+            "undo": CommandPlace("Bring back the former version of your policy file.", "policy_set"),
+            "shadow": CommandPlace("Report what gates in shadow would have done.", "policy_explain"),
+            "show": CommandPlace("Show what holds and where it comes from.", "policy_show"),
+            "suggest": CommandPlace("Show what labels say of a change.", "policy_suggest"),
+            "sweep": CommandPlace("Count what every value of a key would have done.", "policy_sweep"),
+            "test": CommandPlace("Judge test cases under a policy.", "policy_test"),
+            "try": CommandPlace("Try another policy file on recorded sessions.", "policy_try"),
+            "what-if": CommandPlace("The former name of `try`.", "policy_try"),
+            "rehearse": CommandPlace("The former name of `try --replay`.", "policy_try"),
         },
     ),
-    "audit": Place(
+    "audit": CommandPlace(
         "Review the decisions of a session, and verify its log.",
         "audit",
         within={
-            "export": Place("Write a session as one file that verifies itself.", "audit_export"),
-            "verify": Place("Verify the log of a session, or of all.", "audit_proof"),
-            "keygen": Place("Make a key to sign checkpoints with.", "audit_proof"),
-            "checkpoint": Place("Sign the heads of all sessions.", "audit_proof"),
-            "prove": Place("Prove one event to somebody without the log.", "audit_proof"),
-            "list": Place("List the sessions of the log, newest first.", "audit_queries"),
-            "show": Place("Show the decision points of a session.", "audit_queries"),
-            "decisions": Place("Find decisions in all sessions.", "audit_queries"),
-            "search": Place("Find words in all sessions.", "audit_queries"),
-            "stats": Place("Count what the gates did, and what that cost.", "audit_queries"),
-            "diff": Place("Show where two sessions differ.", "audit_queries"),
-            "review": Place("Review decisions, one at a time.", "audit_review"),
-            "label": Place("Label one decision.", "audit_review"),
-            "sign": Place("Sign a session off.", "audit_review"),
-            "labels": Place("List the labels that were given.", "audit_review"),
+            "export": CommandPlace("Write a session as one file that verifies itself.", "audit_export"),
+            "verify": CommandPlace("Verify the log of a session, or of all.", "audit_proof"),
+            "keygen": CommandPlace("Make a key to sign checkpoints with.", "audit_proof"),
+            "checkpoint": CommandPlace("Sign the heads of all sessions.", "audit_proof"),
+            "prove": CommandPlace("Prove one event to somebody without the log.", "audit_proof"),
+            "list": CommandPlace("List the sessions of the log, newest first.", "audit_queries"),
+            "show": CommandPlace("Show the decision points of a session.", "audit_queries"),
+            "decisions": CommandPlace("Find decisions in all sessions.", "audit_queries"),
+            "search": CommandPlace("Find words in all sessions.", "audit_queries"),
+            "stats": CommandPlace("Count what the gates did, and what that cost.", "audit_queries"),
+            "diff": CommandPlace("Show where two sessions differ.", "audit_queries"),
+            "review": CommandPlace("Review decisions, one at a time.", "audit_review"),
+            "label": CommandPlace("Label one decision.", "audit_review"),
+            "sign": CommandPlace("Sign a session off.", "audit_review"),
+            "labels": CommandPlace("List the labels that were given.", "audit_review"),
         },
     ),
-    "console": Place("Show it all in a browser.", "console", "console"),
-    "log": Place("Keep the log: sizes, backup, copies, and what may go.", "log"),
-    "trajectories": Place("Export sessions as data to learn from.", "trajectories"),
-    "tools": Place("The tools the agent is offered.", "tools"),
-    "config": Place("Show the configuration of plan mode, or check a file of it.", "configuration"),
-    "acp": Place("Serve an editor.", "acp", "acp"),
-    "doctor": Place("Show what this machine lets Foregate do.", "doctor", "doctor"),
-    "completion": Place(
+    "console": CommandPlace("Show it all in a browser.", "console", "console"),
+    "log": CommandPlace("Keep the log: sizes, backup, copies, and what may go.", "log"),
+    "trajectories": CommandPlace("Export sessions as data to learn from.", "trajectories"),
+    "tools": CommandPlace("The tools the agent is offered.", "tools"),
+    "config": CommandPlace("Show the configuration of plan mode, or check a file of it.", "configuration"),
+    "acp": CommandPlace("Serve an editor.", "acp", "acp"),
+    "doctor": CommandPlace("Show what this machine lets Foregate do.", "doctor", "doctor"),
+    "completion": CommandPlace(
         "Print what makes a shell complete `foregate`.",
         "completion",
         "complete",
@@ -91,7 +91,7 @@ COMMANDS = {
 }
 
 
-class Commands(LateGroup):
+class CommandGroup(LateGroup):
     """The commands of `foregate`."""
 
     def __init__(self, **given: Any) -> None:
@@ -102,7 +102,7 @@ class Commands(LateGroup):
 read_values_late()
 app = typer.Typer(
     name="foregate",
-    cls=Commands,
+    cls=CommandGroup,
     help="An agent loop that checks before it acts.",
     no_args_is_help=True,
     add_completion=False,

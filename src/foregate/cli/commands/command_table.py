@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 _FOLDER = __package__
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command lies: a file beside this one that holds its function, or its group in `app`, and what it does.
 
     `within` are the commands of a group that other files add to it, and `group` is theirs once that is built.
@@ -24,7 +24,7 @@ class Place(NamedTuple):
     meaning: str
     file: str
     function: str = "app"
-    within: Mapping[str, Place] = {}
+    within: Mapping[str, CommandPlace] = {}
     settings: Mapping[str, Any] = {}
     group: typer.Typer | None = None
 
@@ -53,14 +53,14 @@ class CommandTable(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         found = self.data[name]
-        if isinstance(found, Place):
+        if isinstance(found, CommandPlace):
             found = self.data[name] = found.build_command(name)
         return found
 
     def list_meanings(self, width: int) -> list[tuple[str, str]]:
         """Return each name with what the command does, in at most `width` characters; nothing is built."""
         return [
-            (name, found.meaning if isinstance(found, Place) else found.get_short_help_str(width))
+            (name, found.meaning if isinstance(found, CommandPlace) else found.get_short_help_str(width))
             for name, found in self.data.items()
         ]
 

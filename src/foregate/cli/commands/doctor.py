@@ -25,7 +25,7 @@ _LONG = 100_000
 """Tokens of a long conversation where the policy sets no bound."""
 
 
-class Finding(TypedDict):
+class MachineFinding(TypedDict):
     """One thing that was looked at: what it is, how it stands, why, and what to do about it ("" for nothing)."""
 
     name: str
@@ -69,7 +69,9 @@ def doctor(
     raise typer.Exit(code)
 
 
-async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: bool) -> tuple[list[Finding], int]:
+async def try_model(
+    workspace: Path, policy: str | None, *, long: bool, fresh: bool
+) -> tuple[list[MachineFinding], int]:
     """Return what an endpoint does and needs, and the exit code; raise a ForegateError without an endpoint."""
     from foregate.agent.models.openai.model import OpenAIModel
     from foregate.assembly.choices import choose_configuration, choose_model, choose_policy
@@ -100,19 +102,19 @@ async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: b
     cure = "`foregate doctor --model --fresh` tries anew" if known or room else ""
     kept = f"conversations are kept within {room} tokens" if room else ""
     return [
-        Finding(name="model", state=f"{name} at {model.url}", why="; ".join(notes), cure=""),
-        *(Finding(name=one.name, state=one.state, why=one.why, cure=one.cure) for one in tried),
-        Finding(
+        MachineFinding(name="model", state=f"{name} at {model.url}", why="; ".join(notes), cure=""),
+        *(MachineFinding(name=one.name, state=one.state, why=one.why, cure=one.cure) for one in tried),
+        MachineFinding(
             name="learnt",
             state="something" if known or kept else "dropped" if dropped else "nothing",
             why="; ".join(filter(None, (known, kept))),
             cure=cure,
         ),
-        Finding(name="used", state=spent, why=f"requests and their simpler forms: {check.requests}", cure=""),
+        MachineFinding(name="used", state=spent, why=f"requests and their simpler forms: {check.requests}", cure=""),
     ], COMPLETED if tried[0].state == "works" else STATUS["failed"]
 
 
-def examine(workspace: Path, policy: str | None) -> list[Finding]:
+def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
     """Return what was found; raise a ForegateError for a workspace or a policy that cannot be used."""
     from foregate.agent.workspace.confinement import find_tier
     from foregate.agent.workspace.local import LocalWorkspace
@@ -147,26 +149,26 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
     home, compiled = Home.path(), find_default(FOLDER) is not None
     git = shutil.which("git")
     return [
-        Finding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
-        Finding(
+        MachineFinding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
+        MachineFinding(
             name="sandbox",
             state=probe["tier"],
             why=", so ".join(filter(None, (probe["reason"], means[probe["tier"]]))),
             cure=probe["cure"],
         ),
-        Finding(
+        MachineFinding(
             name="work",
             state=work["tier"],
             why=", so ".join(filter(None, (work["reason"], changing[work["tier"]]))),
             cure=work["cure"] if work["cure"] != probe["cure"] else "",
         ),
-        Finding(
+        MachineFinding(
             name="mcp servers",
             state="can be confined" if probe["tier"] == "full" else "cannot be confined",
             why=servers[probe["tier"]],
             cure="",
         ),
-        Finding(
+        MachineFinding(
             name="default policy",
             state="compiled" if compiled else "not compiled",
             why=""
@@ -174,14 +176,16 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
             else "its compiled form was made from another default.yaml, so each start parses the file",
             cure="" if compiled else "run `make docs` where you changed default.yaml, else install Foregate again",
         ),
-        Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
-        Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),
+        MachineFinding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
+        MachineFinding(
+            name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""
+        ),
         check_snapshots(home / "events.db"),
         examine_model(setting),
     ]
 
 
-def examine_model(setting: SessionOptions) -> Finding:
+def examine_model(setting: SessionOptions) -> MachineFinding:
     """Return which model sessions would have, and where; the endpoint itself is not asked."""
     from foregate.agent.models.openai.model import OpenAIModel
     from foregate.assembly.choices import choose_model
@@ -191,16 +195,16 @@ def examine_model(setting: SessionOptions) -> Finding:
         model, notes = choose_model(setting)
     except ForegateError as error:
         why, _, cure = str(error).partition("; ")
-        return Finding(name="model", state="none", why=why, cure=cure)
+        return MachineFinding(name="model", state="none", why=why, cure=cure)
     if isinstance(model, OpenAIModel):
         state = model.url
     elif notes:
         why = "no endpoint is named, so that only what the rehearsal model understands works"
         cure = "set OPENAI_BASE_URL to the address of an endpoint, and OPENAI_API_KEY to its key where it wants one"
-    return Finding(name="model", state=state, why=why, cure=cure)
+    return MachineFinding(name="model", state=state, why=why, cure=cure)
 
 
-def check_snapshots(log: Path) -> Finding:
+def check_snapshots(log: Path) -> MachineFinding:
     """Return whether a snapshot of each long session could be kept, so that resuming it need not read all of it."""
     from contextlib import closing
 
@@ -210,16 +214,16 @@ def check_snapshots(log: Path) -> Finding:
     from foregate.telemetry.log.snapshots import read_unkept
 
     if not log.exists():
-        return Finding(name="snapshots", state="none yet", why="", cure="")
+        return MachineFinding(name="snapshots", state="none yet", why="", cure="")
     try:
         with sqlite_file.explain_errors("read", log), closing(sqlite_file.open_reader(log)) as reader:
             unkept = read_unkept(reader)
     except LogError as error:
-        return Finding(name="snapshots", state="unknown", why=str(error), cure="")
+        return MachineFinding(name="snapshots", state="unknown", why=str(error), cure="")
     if not unkept:
-        return Finding(name="snapshots", state="kept", why="", cure="")
+        return MachineFinding(name="snapshots", state="kept", why="", cure="")
     why = "; ".join((*format_unkept(unkept), "resuming reads all events since the last snapshot"))
-    return Finding(name="snapshots", state="not kept", why=why, cure="resume the session, which tries again")
+    return MachineFinding(name="snapshots", state="not kept", why=why, cure="resume the session, which tries again")
 
 
 def is_writable(folder: Path) -> bool:

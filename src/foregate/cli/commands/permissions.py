@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.permissions import Permissions
     from foregate.assembly.home import Home
     from foregate.assembly.setting import SessionOptions
-    from foregate.audit.suggestions import AskedCall, Suggestion
+    from foregate.audit.suggestions import AskedCall, PermissionSuggestion
     from foregate.policy.policy import Policy
     from foregate.schemas.permission import Permission
     from foregate.schemas.tool_spec import ToolSpec
@@ -189,7 +189,7 @@ def suggest(
         typer.echo(f"nobody was asked for the same {least} times or more here and always said yes", err=True)
 
 
-def _print_suggestions(good: list[Suggestion], bad: list[Suggestion], every: bool) -> None:
+def _print_suggestions(good: list[PermissionSuggestion], bad: list[PermissionSuggestion], every: bool) -> None:
     for number, one in enumerate(good, start=1):
         agreed = len(one.calls)
         options.print_text(f"{number}  {one.permission.words}")

@@ -22,7 +22,7 @@ _WAYS = (
 _COLOURS = {"allow": GOOD, "deny": BAD}
 
 
-class _Part(NamedTuple):
+class _RowPart(NamedTuple):
     """Sentences behind a label: all their rows, and how many of them stand whatever else there is."""
 
     rows: list[Text]
@@ -37,8 +37,8 @@ def format_item(item: ReviewItem, title: str, comment: str, width: int, height: 
     said = [_describe_label(given.body.label, given.body.comment, str(given.body.by)) for given in item.others]
     own = [_describe_label(item.own.body.label, item.own.body.comment)] if item.own is not None else []
 
-    def build_part(label: str, sentences: Iterable[str], least: int, style: str = "") -> _Part:
-        return _Part(list(islice(_format_sentences(label, sentences, width, style), height + 1)), least)
+    def build_part(label: str, sentences: Iterable[str], least: int, style: str = "") -> _RowPart:
+        return _RowPart(list(islice(_format_sentences(label, sentences, width, style), height + 1)), least)
 
     asked = build_part("asked", [item.asked.replace("\n", " ")], 2)
     call = build_part("call", sentences["asked"], 5)
@@ -62,7 +62,7 @@ def format_item(item: ReviewItem, title: str, comment: str, width: int, height: 
     return [*head, *body[:room], *keys]
 
 
-def _share_room(parts: Sequence[_Part], room: int) -> dict[int, int]:
+def _share_room(parts: Sequence[_RowPart], room: int) -> dict[int, int]:
     """Return how many rows each part gets: what it needs at least, and of what is left the first ones most."""
     lines = {id(part): min(len(part.rows), part.least) for part in parts}
     left = max(0, room - sum(lines.values()))

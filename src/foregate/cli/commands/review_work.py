@@ -13,7 +13,7 @@ from foregate.audit.review_item import ReviewItem
 from foregate.cli.commands import options
 from foregate.cli.commands.review_rows import KEYS, format_item
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.keys import Keys
+from foregate.cli.terminal.keys import KeyReader
 from foregate.cli.terminal.layout import CARE, build_console, pluralise
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
@@ -21,7 +21,7 @@ from foregate.schemas.review import LABELS, Label
 from foregate.tuning.reviewing import OpenReview
 
 
-class Progress:
+class ReviewProgress:
     """Where somebody is in what they review, and since when they look at the ruling that is shown."""
 
     def __init__(self, review: OpenReview) -> None:
@@ -69,7 +69,7 @@ class ReviewAtTerminal:
     """Shows one ruling on one screen; a key labels it."""
 
     def __init__(self, review: OpenReview, console: Console | None = None) -> None:
-        self._at, self._console, self._keys = Progress(review), console or build_console(), Keys()
+        self._at, self._console, self._keys = ReviewProgress(review), console or build_console(), KeyReader()
 
     def run(self) -> None:
         """Go through everything, until the end or `q`."""
@@ -141,7 +141,7 @@ class ReviewStream:
     """Prints one ruling a line and reads one line for each; a line that says nothing clear is one error."""
 
     def __init__(self, review: OpenReview, lines: Iterable[str]) -> None:
-        self._at, self._lines = Progress(review), iter(lines)
+        self._at, self._lines = ReviewProgress(review), iter(lines)
 
     def run(self) -> None:
         """Go through everything, until the end, `quit` or the end of the input."""

@@ -14,7 +14,7 @@ CUT = "; d shows them, and only then y counts"
 """What a row adds that says how much of a sheet is left out."""
 
 
-class Block:
+class SheetBlock:
     """Rows of a sheet. What is left of them when they are cut is their head and their tail, so that nothing can be
     hidden behind many lines; `least` are the fewest that are left. With `order` 0 they are never cut, else those of a
     lower order before those of a higher one, and before all those that are cut already. `more` rows were left out
@@ -46,7 +46,7 @@ def _say_cut(left_out: int, width: int) -> list[Text]:
     return list(format_labelled("cut", f"{pluralise(left_out, 'row')} more{CUT}", width, CARE))
 
 
-def fit_blocks(blocks: Sequence[Block], room: int, width: int) -> None:
+def fit_blocks(blocks: Sequence[SheetBlock], room: int, width: int) -> None:
     """Cut blocks until all of them together have at most `room` rows, where that is possible; 0 is no bound."""
     for block in sorted(blocks, key=lambda one: (not one.is_cut, one.order, -len(one.rows))):
         over = sum(len(one.rows) for one in blocks) - room
@@ -56,6 +56,6 @@ def fit_blocks(blocks: Sequence[Block], room: int, width: int) -> None:
 
 def fit_rows(rows: Sequence[Text], height: int, width: int) -> tuple[list[Text], bool]:
     """Return rows as a screen of `height` shows them above a prompt, cut in their middle, and whether they are cut."""
-    block = Block(rows, 1, LEAST)
+    block = SheetBlock(rows, 1, LEAST)
     fit_blocks([block], max(LEAST, height - 2), width)
     return block.rows, block.is_cut

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from foregate.cli.terminal.blocks import Block, fit_blocks
+from foregate.cli.terminal.blocks import SheetBlock, fit_blocks
 from foregate.cli.terminal.layout import CARE, format_labelled, format_pieces, pack_parts
 from foregate.cli.terminal.pages import UNSEEN, show_pages
 from foregate.cli.terminal.screen import Screen
@@ -42,8 +42,11 @@ def describe_nature(nature: str) -> str:
 def format_undeclared(about: Fields, width: int, roles: Mapping[str, str], height: int = 0) -> tuple[list[Text], bool]:
     """Return what is known of a tool: its own words as such, the values of the call, and what they make of it. Also
     return whether its words or the values are cut, so that all of it has no more rows than `height`; 0 is no bound."""
-    words, values = Block(list(_list_words(about, width)), 1), Block(list(_list_values(about, width, roles)), 2)
-    blocks = (Block(list(_list_head(about, width))), words, values, Block(list(_list_stakes(about, width))))
+    words, values = (
+        SheetBlock(list(_list_words(about, width)), 1),
+        SheetBlock(list(_list_values(about, width, roles)), 2),
+    )
+    blocks = (SheetBlock(list(_list_head(about, width))), words, values, SheetBlock(list(_list_stakes(about, width))))
     fit_blocks(blocks, height, width)
     return [row for block in blocks for row in block.rows], any(block.is_cut for block in blocks)
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 _MOST = 64
 
 
-class Keys:
+class KeyReader:
     """Reads keys from standard input, which is a terminal, while the context lasts; nothing pressed is echoed."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
 
-    def __enter__(self) -> Keys:
+    def __enter__(self) -> KeyReader:
         import termios
         import tty
 

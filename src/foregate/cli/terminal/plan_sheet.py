@@ -196,7 +196,7 @@ def format_defects(defects: Sequence[PlanDefect], label: str, width: int) -> Ite
         yield from format_labelled(label, sentence(defect), width, label_style=colour)
 
 
-class PlanProgress:
+class PlanProgressRows:
     """Listens to a session and follows its plan. With `ends` it also says how a run of the plan ended."""
 
     def __init__(self, screen: Screen, formatting: FormattingSection, state: PlanState, *, ends: bool = False) -> None:

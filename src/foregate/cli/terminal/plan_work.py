@@ -22,7 +22,7 @@ from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.layout import CARE, make_visible
-from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgress, format_defects, format_report
+from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgressRows, format_defects, format_report
 from foregate.cli.terminal.scripting import to_json_line
 from foregate.cli.terminal.terminal import interruptible, pause
 from foregate.evidence.state.plan import PlanState
@@ -69,7 +69,7 @@ class PlanWork(Struct):
         await self.driver.follow()
         if not self.quiet:
             session, formatting = self.opened.session, self.configuration.formatting
-            session.subscribe(PlanProgress(self.screen, formatting, await get_plan_state(session)).show_event)
+            session.subscribe(PlanProgressRows(self.screen, formatting, await get_plan_state(session)).show_event)
             session.subscribe(self.screen.show_results_answer)
             self.driver.on_further = self.show_report
 

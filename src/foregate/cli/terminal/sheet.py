@@ -16,7 +16,7 @@ from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.answer_keys import list_keys
-from foregate.cli.terminal.blocks import CUT, LEAST, Block, fit_blocks
+from foregate.cli.terminal.blocks import CUT, LEAST, SheetBlock, fit_blocks
 from foregate.cli.terminal.diff import LINES, describe_change, diff_change, format_diff
 from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
 from foregate.cli.terminal.lookalikes import find_lookalikes
@@ -86,13 +86,13 @@ def build_sheet(
     every = [*head, *(block for blocks in each[:shown] for block in blocks)]
     if left_out := len(each) - shown:
         said = f"{pluralise(left_out, 'call')} more{CUT}"
-        every.append(Block(list(format_labelled("cut", said, width, CARE))))
+        every.append(SheetBlock(list(format_labelled("cut", said, width, CARE))))
     every += tail
     fit_blocks(every, room, width)
     is_cut = bool(left_out) or any(block.is_cut for block in every)
     rows, keys = [row for block in every[:-1] for row in block.rows], every[-1].rows
     if room and len(rows) + len(keys) > room:  # so many things to say of one call that none of them can be cut enough
-        (whole := Block(rows, 1, LEAST - len(keys))).cut(room - len(keys), width)
+        (whole := SheetBlock(rows, 1, LEAST - len(keys))).cut(room - len(keys), width)
         rows, is_cut = whole.rows, True
     return ApprovalSheet([*rows, *keys], is_cut)
 
@@ -103,7 +103,7 @@ def number_calls(request: Fields, only: int = 0) -> list[tuple[int, Fields]]:
     return [calls[only - 1]] if only else calls
 
 
-def _count_fitting(calls: Sequence[Sequence[Block]], room: int) -> int:
+def _count_fitting(calls: Sequence[Sequence[SheetBlock]], room: int) -> int:
     """Return how many calls fit, one at least; where not all do, a row is needed that says so."""
     taken = 0
     for number, blocks in enumerate(calls):
@@ -127,27 +127,29 @@ def format_details(
     return [row for block in blocks for row in block.rows]
 
 
-def _build_head(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+def _build_head(request: Fields, width: int, *, details: bool = False) -> list[SheetBlock]:
     question = str(request.get("question") or "May this run?")
-    head = [Block(list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}")))]
+    head = [SheetBlock(list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}")))]
     return head + [
         _build_sentence("changed", str(sentence), width, details, CARE) for sentence in get_list(request, "changed")
     ]
 
 
-def _build_tail(request: Fields, width: int, *, only: int, details: bool = False, keys: bool = True) -> list[Block]:
+def _build_tail(
+    request: Fields, width: int, *, only: int, details: bool = False, keys: bool = True
+) -> list[SheetBlock]:
     """Return what a yes gives beyond the calls, and the keys."""
     plan, grants = get_object(request, "plan"), () if only else get_list(request, "grants")
     calls = number_calls(request, only)
     rows = [*_format_grants(grants, width), *_format_permissions(request, calls, width)]
-    blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
+    blocks = [SheetBlock(list(_format_plan(plan, width, details)), _PLAN), SheetBlock(rows, _PLAN)]
     named = list_keys(calls, bool(grants), list_permits([call for _, call in calls])) if keys else ()
-    return [*blocks, Block(list(pack_parts(named, width, "dim")))]
+    return [*blocks, SheetBlock(list(pack_parts(named, width, "dim")))]
 
 
-def _build_sentence(label: str, sentence: str, width: int, details: bool, style: str = "") -> Block:
+def _build_sentence(label: str, sentence: str, width: int, details: bool, style: str = "") -> SheetBlock:
     """Return a sentence as a block of a few rows, all of them with `details`."""
-    block = Block(list(format_labelled(label, sentence, width, style)))
+    block = SheetBlock(list(format_labelled(label, sentence, width, style)))
     if not details:
         block.cut(_SENTENCE, width)
     return block
@@ -155,51 +157,51 @@ def _build_sentence(label: str, sentence: str, width: int, details: bool, style:
 
 def _build_call(
     number: int, call: Fields, prospects: Prospects, width: int, *, details: bool = False
-) -> Iterator[Block]:
+) -> Iterator[SheetBlock]:
     prospect = prospects.get(get_text(call, "call", ""))
     name = f"{call.get('tool', '')} {call.get('target', '')}".strip()
-    yield Block(list(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold")))
-    yield Block(list(_format_folder(call, width)), _FACTS, 1)
+    yield SheetBlock(list(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold")))
+    yield SheetBlock(list(_format_folder(call, width)), _FACTS, 1)
     stands_for = () if details else _list_shown_arguments(prospect)
     for argument, value in list_arguments(get_text(call, "arguments", "")):
         if argument not in stands_for:
             yield build_argument(argument, value, width, details=details)
     yield from _build_judgement(call, prospect, width, details)
     if prospect is not None and prospect.paths:
-        did = Block(list(_format_paths(prospect, width)), _CONTENT)
+        did = SheetBlock(list(_format_paths(prospect, width)), _CONTENT)
         if not details:
             did.cut(PATHS, width)
         yield did
     else:
-        yield Block(list(_format_target(call, prospect, width)), _FACTS, 1)
+        yield SheetBlock(list(_format_target(call, prospect, width)), _FACTS, 1)
     if there := get_list(call, "there"):
-        yield Block(list(format_labelled("there", f"already: {', '.join(map(str, there))}", width)), _FACTS, 1)
+        yield SheetBlock(list(format_labelled("there", f"already: {', '.join(map(str, there))}", width)), _FACTS, 1)
     if "plan_items" in call:
-        yield Block(list(format_labelled("covered", _describe_coverage(call), width)), _FACTS, 1)
+        yield SheetBlock(list(format_labelled("covered", _describe_coverage(call), width)), _FACTS, 1)
     if prospect is not None:
         yield from _build_changes(prospect, details, width)
     if details:
-        yield Block(list(_format_record(call, width)))
+        yield SheetBlock(list(_format_record(call, width)))
 
 
-def build_held(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+def build_held(request: Fields, width: int, *, details: bool = False) -> list[SheetBlock]:
     """Return what the question about a call that was held again shows of it: its target and its arguments."""
-    rows: list[Block] = []
+    rows: list[SheetBlock] = []
     for call in map(as_object, get_list(request, "calls")):
         name = f"{call.get('tool', '')} {call.get('target', '')}".strip()
-        rows.append(Block(list(format_labelled("call", shorten_text(name, width - 12), width, "bold"))))
+        rows.append(SheetBlock(list(format_labelled("call", shorten_text(name, width - 12), width, "bold"))))
         arguments = list_arguments(get_text(call, "arguments", ""))
         rows += [build_argument(argument, value, width, details=details) for argument, value in arguments]
     return rows
 
 
-def _build_judgement(call: Fields, prospect: Preview | None, width: int, details: bool) -> Iterator[Block]:
+def _build_judgement(call: Fields, prospect: Preview | None, width: int, details: bool) -> Iterator[SheetBlock]:
     """Yield what a person decides by: who said its values, what the call does, what is at stake, why it asks, what
     about it is odd."""
     yield build_values(call, _CONTENT, width, details=details)
     effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
     effect += ", reaches outside the workspace" if call.get("external") else ""
-    yield Block(list(format_labelled("effect", effect, width)))
+    yield SheetBlock(list(format_labelled("effect", effect, width)))
     for number, stake in enumerate(get_list(call, "at_stake")):
         style = "" if str(stake).startswith("nothing: ") else CARE
         yield _build_sentence("" if number else "at stake", str(stake), width, details, style)
@@ -292,7 +294,7 @@ def _format_paths(prospect: Preview, width: int) -> Iterator[Text]:
         yield from format_labelled("" if number else "lost", what, width, CARE)
 
 
-def _build_changes(prospect: Preview, details: bool, width: int) -> Iterator[Block]:
+def _build_changes(prospect: Preview, details: bool, width: int) -> Iterator[SheetBlock]:
     """Yield what a call would make of each of its files; all of them together take so many rows, but for the least."""
     room, many = LINES, prospect.paths or len(prospect.changes) > 1
     for change in prospect.changes if details else prospect.changes[:FILES]:
@@ -302,23 +304,23 @@ def _build_changes(prospect: Preview, details: bool, width: int) -> Iterator[Blo
         rows = list(format_labelled("file", change.path, width)) if many else []
         rows += format_labelled("changes", describe_change(lines, new=change.before is None), width)
         rows += format_diff(shown, width)
-        block = Block(rows, _CONTENT, _LEAST_OF_FILE, more=len(lines) - len(shown))
+        block = SheetBlock(rows, _CONTENT, _LEAST_OF_FILE, more=len(lines) - len(shown))
         if not details:
             block.cut(room + len(rows) - len(shown), width)
         room = max(0, room - len(shown))
         yield block
     if not details and (left_out := len(prospect.changes) - FILES) > 0:
-        rest = Block(list(format_labelled("cut", f"{pluralise(left_out, 'file')} more{CUT}", width, CARE)))
+        rest = SheetBlock(list(format_labelled("cut", f"{pluralise(left_out, 'file')} more{CUT}", width, CARE)))
         rest.is_cut = True
         yield rest
 
 
-def build_argument(name: str, value: str, width: int, *, details: bool) -> Block:
+def build_argument(name: str, value: str, width: int, *, details: bool) -> SheetBlock:
     """Return an argument behind bars, a long one by its head and tail unless there are `details`."""
     label, rows = name if name.isidentifier() else json.dumps(name, ensure_ascii=False), list[Text]()
     for number, line in enumerate(f"{label}: {value}".split("\n")):
         rows += format_pieces(line, width, "  " if number else "", "  ", "not dim")
-    block = Block(rows, _CONTENT)
+    block = SheetBlock(rows, _CONTENT)
     if not details and is_long(value):
         block.cut(min(ROWS, len(rows) - 1), width)
     return block

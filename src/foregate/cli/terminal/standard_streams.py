@@ -13,7 +13,7 @@ import sys
 from typing import Any, TextIO
 
 
-class Output(io.FileIO):
+class StandardOutput(io.FileIO):
     """Writes to a file descriptor until that fails, and drops what comes afterwards.
 
     `failure` is why it failed. It is raised once, where it happened, or not at all while `outlasts` says that the work
@@ -49,11 +49,11 @@ def open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as we are
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
-    sys.stdout = _wrap_output(sys.stdout, Output(1))
-    sys.stderr = _wrap_output(sys.stderr, Output(2, outlasts=True))  # who cannot be told is told nothing
+    sys.stdout = _wrap_output(sys.stdout, StandardOutput(1))
+    sys.stderr = _wrap_output(sys.stderr, StandardOutput(2, outlasts=True))  # who cannot be told is told nothing
 
 
-def _wrap_output(before: TextIO | None, output: Output) -> TextIO:
+def _wrap_output(before: TextIO | None, output: StandardOutput) -> TextIO:
     encoding = before.encoding if before is not None else "utf-8"
     at_once = bool(getattr(before, "write_through", False))
     by_line = bool(getattr(before, "line_buffering", False))
@@ -66,10 +66,10 @@ def _wrap_output(before: TextIO | None, output: Output) -> TextIO:
     )
 
 
-def find_output(stream: object = None) -> Output | None:
+def find_output(stream: object = None) -> StandardOutput | None:
     """Return what `stream`, else standard output, writes to; None where it is not ours, as in somebody's program."""
     raw = getattr(getattr(stream or sys.stdout, "buffer", None), "raw", None)
-    return raw if isinstance(raw, Output) else None
+    return raw if isinstance(raw, StandardOutput) else None
 
 
 def outlast_output() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from foregate.cli.terminal.blocks import CUT, Block
+from foregate.cli.terminal.blocks import CUT, SheetBlock
 from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_diff
 from foregate.cli.terminal.layout import CARE, format_labelled, format_pieces, pack_parts
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
@@ -37,12 +37,12 @@ def is_tools_cut(request: Fields, *, width: int = 80) -> bool:
     return changed or any(tool["state"] == "new" and _build_said(tool, width).is_cut for tool in tools)
 
 
-def _build_said(tool: Fields, width: int) -> Block:
+def _build_said(tool: Fields, width: int) -> SheetBlock:
     first, *more = get_text(tool, "description").split("\n")
     rows = list(format_labelled("says", first or "nothing", width))
     for line in more:
         rows += format_pieces(line, width, "  ", "  ", "not dim")
-    block = Block(rows)
+    block = SheetBlock(rows)
     block.cut(SAID, width)
     return block
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from foregate.cli.terminal.blocks import Block
+from foregate.cli.terminal.blocks import SheetBlock
 from foregate.cli.terminal.layout import CARE, count_columns, format_labelled, make_visible, shorten_text
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sources import explain_source, list_to_name
@@ -23,11 +23,11 @@ _PLAIN = compile_late(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)",
 """A path and a value without anything that could pass for a wide blank, for our quotes, or among words for a colon."""
 
 
-def build_values(call: Mapping[str, Json], order: int, width: int, *, details: bool) -> Block:
+def build_values(call: Mapping[str, Json], order: int, width: int, *, details: bool) -> SheetBlock:
     """Return the rows of a call's values, those first that a person has to type to allow it."""
     named = list(list_to_name(call))
     values = named + [value for value in map(as_object, get_list(call, "values")) if value not in named]
-    block = Block([row for value in values for row in format_value(value, width, details=details)], order)
+    block = SheetBlock([row for value in values for row in format_value(value, width, details=details)], order)
     if not details:
         block.cut(_MOST, width)
     return block

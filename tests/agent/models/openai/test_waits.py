@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.models.openai.refusal import Refusal, read_refusal
+from foregate.agent.models.openai.refusal import EndpointRefusal, read_refusal
 from foregate.agent.models.openai.waits import read_wait
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -60,7 +60,7 @@ EPOCH = int(NOW.timestamp())
     ],
 )
 def test_a_wait_named_in_a_header_is_read(headers: dict[str, str], seconds: float | None) -> None:
-    assert read_wait(headers, Refusal(429), NOW) == seconds
+    assert read_wait(headers, EndpointRefusal(429), NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_a_wait_named_in_a_body_is_read(body: Any, seconds: float | None) -> Non
 
 
 def test_limits_that_will_be_lifted_are_no_wait_for_a_failure_of_another_kind() -> None:
-    assert read_wait({"x-ratelimit-reset-tokens": "6m0s"}, Refusal(500), NOW) is None
-    assert read_wait({"retry-after": "2"}, Refusal(500), NOW) == 2.0
+    assert read_wait({"x-ratelimit-reset-tokens": "6m0s"}, EndpointRefusal(500), NOW) is None
+    assert read_wait({"retry-after": "2"}, EndpointRefusal(500), NOW) == 2.0
