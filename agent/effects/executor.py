@@ -123,10 +123,7 @@ async def execute(
     except RuntimeLost as error:
         return CallNotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.survey_call(call, state, again=True)
-    moved = find_changed_resource(facts.survey, now, own)
-    if not moved and is_script_another(facts.survey, now, contained=facts.contained):
-        moved = f"the script of {facts.target}"
-    if moved:
+    if moved := _find_moved(facts, now, own):
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return CallNotStarted("stale_evidence", why)
     try:
@@ -163,15 +160,29 @@ async def execute(
         if not result.ok and _may_leave_locks(facts) and (unlocked := await remove_left_locks(session, started, at)):
             result = replace(result, content=f"{result.content} ({unlocked})")
         result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
+    await session.record(_draft_end(session, started, facts, result, elapsed, actor))
+    return result
+
+
+def _find_moved(facts: CallFacts, now: Survey, own: Mapping[Resource, str]) -> str:
+    """Return what a call names and is another thing than when it was judged, "" for nothing."""
+    moved = find_changed_resource(facts.survey, now, own)
+    if not moved and is_script_another(facts.survey, now, contained=facts.contained):
+        return f"the script of {facts.target}"
+    return moved
+
+
+def _draft_end(
+    session: Session, started: ToolStarted, facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor
+) -> Draft:
+    """Return the event that says how a call ended: in its sandbox, with an unknown outcome, or with its result."""
     if result.sandboxed.changes:
-        await session.record(_draft_sandbox_end(session, started, result, elapsed))
-    elif result.unknown and (_has_effect(facts) or started.snapshot):
+        return _draft_sandbox_end(session, started, result, elapsed)
+    if result.unknown and (_has_effect(facts) or started.snapshot):
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
-        await session.record(draft_unknown(facts, why, code))
-    else:
-        await session.record(draft_finish(started, result, elapsed, actor))
-    return result
+        return draft_unknown(facts, why, code)
+    return draft_finish(started, result, elapsed, actor)
 
 
 async def _run_started(

@@ -81,7 +81,21 @@ def guard(
     with open(failed, "rb") as failure_file:  # noqa: PTH123 - a descriptor
         error = failure_file.read()
     say(line, error=json.loads(error)) if error else say(line, pid=pid)
-    ending, runs, rounds = bool(error), bool(pid), 0
+    _follow(line, woken, watch, pid, told, ending=bool(error))
+    aside = load_sandbox("view").set_aside_work(request["plan"]) if request["plan"] else []
+    say(line, left=len(list_tree(os.getpid())))
+    line.close()  # nobody has to wait until private folders are removed
+    if watch:
+        watch.close()
+    for folder in aside:
+        with suppress(OSError):  # another guard removes it
+            load_sandbox("removal").remove_tree(folder)
+    os._exit(0)
+
+
+def _follow(line: socket.socket, woken: int, watch: Any, pid: int, told: Any, *, ending: bool) -> None:
+    """Follow a program until it is to end, then kill its tree; say what it exceeds, and how it ended."""
+    runs, rounds = bool(pid), 0
     while not ending or (rounds < _ROUNDS and (runs or list_tree(os.getpid()))):
         if ending:
             kill_tree(os.getpid(), pid)
@@ -98,15 +112,6 @@ def guard(
             if (status := reap_children().get(pid)) is not None:
                 runs = False
                 say(line, status=load_sandbox("confine").read_end(told, status) if told else status)
-    aside = load_sandbox("view").set_aside_work(request["plan"]) if request["plan"] else []
-    say(line, left=len(list_tree(os.getpid())))
-    line.close()  # nobody has to wait until private folders are removed
-    if watch:
-        watch.close()
-    for folder in aside:
-        with suppress(OSError):  # another guard removes it
-            load_sandbox("removal").remove_tree(folder)
-    os._exit(0)
 
 
 def prepare(kind: GuardKind | None) -> tuple[Any, Any]:

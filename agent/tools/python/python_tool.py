@@ -21,7 +21,15 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Inverse
 from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_call import Origin, ToolResult
-from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import (
+    OBSERVER,
+    UNDECLARED,
+    Capabilities,
+    Effect,
+    ResourceKind,
+    TargetParameter,
+    ToolSpec,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,12 +131,8 @@ def tool(
     """
     flags = {"external_side_effect": external, "needs_approval": needs_approval, "idempotent": idempotent}
     flags |= {"high_impact_write": high_impact, "reversible": reversible}
-    given = {name: flag for name, flag in flags.items() if flag is not None}
-    capabilities = None
-    if given or read_only or personal_memory or effect is not None or targets or amounts or texts:
-        # What is left open is the worst, or a reader's.
-        base = OBSERVER if read_only else replace(UNDECLARED, needs_approval=False)
-        capabilities = replace(base, personal_memory=personal_memory, **given)
+    is_declared = bool(read_only or personal_memory or effect is not None or targets or amounts or texts)
+    capabilities = _build_capabilities(flags, is_declared, read_only=read_only, personal_memory=personal_memory)
 
     def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
         said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
@@ -156,6 +160,18 @@ def tool(
         return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
+
+
+def _build_capabilities(
+    flags: Mapping[str, bool | None], is_declared: bool, *, read_only: bool, personal_memory: bool
+) -> Capabilities | None:
+    """Return what a tool declares it can do, None where it declares nothing."""
+    given = {name: flag for name, flag in flags.items() if flag is not None}
+    if not given and not is_declared:
+        return None
+    # What is left open is the worst, or a reader's.
+    base = OBSERVER if read_only else replace(UNDECLARED, needs_approval=False)
+    return replace(base, personal_memory=personal_memory, **given)
 
 
 def read_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

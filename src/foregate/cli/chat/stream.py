@@ -236,10 +236,10 @@ class ChatStream:
                 report = await undo(session, call or None)
                 if not report.done:
                     raise Misheard("; ".join(report.sentences))
-            case "/auto", ("on" | "off") as switch:
-                await session.record(Draft(PolicyChanged(auto=switch == "on"), "person"))
-            case "/dry-run", ("on" | "off") as switch:
-                await session.record(Draft(PolicyChanged(dry_run=switch == "on"), "person"))
+            case (("/auto" | "/dry-run"), ("on" | "off") as switch):
+                is_on = switch == "on"
+                changed = PolicyChanged(auto=is_on) if name == "/auto" else PolicyChanged(dry_run=is_on)
+                await session.record(Draft(changed, "person"))
             case "/mode", ("direct" | "plan" | "auto") as mode:
                 await session.record(Draft(PolicyChanged(mode=mode), "person"))
             case "/plan", request if request and session.state.task is None:

@@ -114,6 +114,24 @@ async def try_model(
     ], COMPLETED if tried[0].state == "works" else STATUS["failed"]
 
 
+_READING = {
+    "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
+    "limited": "commands that only read see no more than in `full` but names, change nothing and reach nobody",
+    "none": "commands that only read run as you do, from a short list",
+}
+_CHANGING = {
+    "full": "commands that change something work on a copy of the workspace, and what they change is judged",
+    "limited": "commands that change something work in the workspace, and what they change is taken out and judged",
+    "none": "commands that change something ask, and run as you do",
+}
+_SERVERS = {
+    "full": "`confine: read` holds one as it does such a command, `confine: work` lets it write to the workspace",
+    "limited": "one with `confine` is not started, since that takes the tier `full`",
+    "none": "one with `confine` is not started",
+}
+"""What each tier of confinement means for commands that read, for those that change something, and for servers."""
+
+
 def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
     """Return what was found; raise a ForegateError for a workspace or a policy that cannot be used."""
     from foregate.agent.workspace.confinement import find_tier
@@ -131,21 +149,6 @@ def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
         probe, work = find_tier(space, chosen), find_work_tier(space, chosen)
     finally:
         space.close()
-    means = {
-        "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
-        "limited": "commands that only read see no more than in `full` but names, change nothing and reach nobody",
-        "none": "commands that only read run as you do, from a short list",
-    }
-    changing = {
-        "full": "commands that change something work on a copy of the workspace, and what they change is judged",
-        "limited": "commands that change something work in the workspace, and what they change is taken out and judged",
-        "none": "commands that change something ask, and run as you do",
-    }
-    servers = {
-        "full": "`confine: read` holds one as it does such a command, `confine: work` lets it write to the workspace",
-        "limited": "one with `confine` is not started, since that takes the tier `full`",
-        "none": "one with `confine` is not started",
-    }
     home, compiled = Home.path(), find_default(FOLDER) is not None
     git = shutil.which("git")
     return [
@@ -153,19 +156,19 @@ def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
         MachineFinding(
             name="sandbox",
             state=probe["tier"],
-            why=", so ".join(filter(None, (probe["reason"], means[probe["tier"]]))),
+            why=", so ".join(filter(None, (probe["reason"], _READING[probe["tier"]]))),
             cure=probe["cure"],
         ),
         MachineFinding(
             name="work",
             state=work["tier"],
-            why=", so ".join(filter(None, (work["reason"], changing[work["tier"]]))),
+            why=", so ".join(filter(None, (work["reason"], _CHANGING[work["tier"]]))),
             cure=work["cure"] if work["cure"] != probe["cure"] else "",
         ),
         MachineFinding(
             name="mcp servers",
             state="can be confined" if probe["tier"] == "full" else "cannot be confined",
-            why=servers[probe["tier"]],
+            why=_SERVERS[probe["tier"]],
             cure="",
         ),
         MachineFinding(
