@@ -22,6 +22,8 @@ from foregate.schemas.errors import UsageError
 Row = Mapping[str, Any]
 """A row as JSON values; what is said of it may need more keys than it has columns."""
 Kind = Literal["text", "number", "time", "texts"]
+Part = tuple[str, str]
+"""Some of a line, and its style."""
 
 _WIDE = 120
 _LEAST = 24
@@ -103,19 +105,24 @@ class Listing(Struct, frozen=True):
             for line in self.format(list(rows), width):
                 console.print(line, soft_wrap=True)
         else:
-            for line in self.format(list(rows), 0):
-                typer.echo(line.plain)
+            for parts in self.lay_out(list(rows), 0):
+                typer.echo("".join(text for text, _ in parts))
 
     def format(self, rows: Sequence[Row], width: int) -> Iterator[Text]:
         """Yield a line that names the columns and one for each row, in `width` columns; 0 cuts no line."""
+        return (Text.assemble(*parts) for parts in self.lay_out(rows, width))
+
+    def lay_out(self, rows: Sequence[Row], width: int) -> Iterator[list[Part]]:
+        """Yield the same lines as their parts."""
         shown = [column for column in self.columns if column.head and (width >= _WIDE or not column.is_wide)]
+        heads = [column.head for column in shown]
         cells = [[column.read_cell(row) for column in shown] for row in rows]
-        rooms = [max(map(count_columns, column)) for column in zip([one.head for one in shown], *cells, strict=True)]
+        rooms = [max(map(count_columns, column)) for column in zip(heads, *cells, strict=True)]
         if rows:
-            yield _lay_out([Text(column.head) for column in shown], shown, rooms, width)[0]
+            yield _lay_out([(head, "") for head in heads], shown, rooms, width)[0]
         for row, texts in zip(rows, cells, strict=True):
             styles = [column.style(row) if column.style else "" for column in shown]
-            yield from _lay_out([*map(Text, texts, styles)], shown, rooms, width)
+            yield from _lay_out(list(zip(texts, styles, strict=True)), shown, rooms, width)
 
     def write_csv(self, rows: Iterable[Row], file: TextIO) -> int:
         """Write rows as CSV, every cell quoted; return how many."""
@@ -150,23 +157,19 @@ class Listing(Struct, frozen=True):
         return [column.name for column in self.columns if column.name]
 
 
-def _lay_out(cells: list[Text], columns: Sequence[Column], rooms: Sequence[int], width: int) -> list[Text]:
+def _lay_out(cells: list[Part], columns: Sequence[Column], rooms: Sequence[int], width: int) -> list[list[Part]]:
     """Return a row as one line, or as two where the last cell has too little room beside the others."""
-    *cells, last = cells
-    head = Text()
-    for cell, column, room in zip(cells, columns, rooms, strict=False):
-        gap = " " * (room - count_columns(cell.plain))
-        head += (Text(gap) + cell if column.kind == "number" else cell + Text(gap)) + Text("  ")
-    left = width - count_columns(head.plain)
+    *cells, (last, style) = cells
+    head: list[Part] = []
+    for (text, kind), column, room in zip(cells, columns, rooms, strict=False):
+        gap = " " * (room - count_columns(text))
+        head.append((f"{gap}{text}  " if column.kind == "number" else f"{text}{gap}  ", kind))
+    left = width - sum(rooms[:-1]) - 2 * len(cells)
     if cells and width and left < _LEAST:
-        return [Text(chop_text(head.plain.rstrip(), width)[0], "dim"), Text("    ") + _shorten(last, width - 4)]
-    line = head + _shorten(last, left if width else 0)
-    line.rstrip()
-    return [line]
-
-
-def _shorten(cell: Text, width: int) -> Text:
-    return Text(shorten_text(cell.plain, width), cell.style)
+        first = "".join(text for text, _ in head).rstrip()
+        return [[(chop_text(first, width)[0], "dim")], [("    " + shorten_text(last, width - 4), style)]]
+    text = shorten_text(last, max(1, left) if width else 0)
+    return [[*head, (text, style)] if text else [*head[:-1], (head[-1][0].rstrip(), head[-1][1])] if head else []]
 
 
 def defuse_cell(text: str) -> str:
