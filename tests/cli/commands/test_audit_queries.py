@@ -211,6 +211,13 @@ def test_what_a_recorded_session_says_cannot_upset_a_terminal(width: int) -> Non
     assert all(cell_len(line) <= width for line in lines if width)
 
 
+@pytest.mark.parametrize("width", [0, 40, 120])
+def test_a_cell_shows_what_nobody_would_see_once(width: int) -> None:
+    shown = [line.plain for line in DECISIONS.format([row(session="a\u202eb", tool="c\u202ed").to_json()], width)]
+    assert [line for line in shown if "a\\u{202E}b" in line]
+    assert not [line for line in shown if "u{5C}" in line]
+
+
 @pytest.mark.parametrize(
     "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
 )

@@ -49,11 +49,15 @@ class Column(Struct, frozen=True):
     is_wide: bool = False
 
     def read_cell(self, row: Row) -> str:
-        """Return what a terminal shows of a row, made visible."""
+        """Return what a terminal shows of a row; nothing in it is made visible yet."""
         if self.show is not None:
-            return make_visible(self.show(row))
+            return self.show(row)
         value = row[self.name]
-        return make_visible(format_minute(value) if self.kind == "time" else flatten(value))
+        return format_minute(value) if self.kind == "time" else flatten(value)
+
+    def find_style(self, row: Row) -> str:
+        """Return how a terminal colours the cell of a row, "" for not at all."""
+        return self.style(row) if self.style is not None else ""
 
 
 class Forms(Struct, frozen=True):
@@ -115,14 +119,15 @@ class Listing(Struct, frozen=True):
     def lay_out(self, rows: Sequence[Row], width: int) -> Iterator[list[Part]]:
         """Yield the same lines as their parts."""
         shown = [column for column in self.columns if column.head and (width >= _WIDE or not column.is_wide)]
-        heads = [column.head for column in shown]
-        cells = [[column.read_cell(row) for column in shown] for row in rows]
+        *first, last = shown
+        cells = [[make_visible(column.read_cell(row)) for column in first] for row in rows]
+        heads = [column.head for column in first]
         rooms = [max(map(count_columns, column)) for column in zip(heads, *cells, strict=True)]
         if rows:
-            yield _lay_out([(head, "") for head in heads], shown, rooms, width)[0]
+            yield _lay_out([(head, "") for head in heads], (last.head, ""), first, rooms, width)[0]
         for row, texts in zip(rows, cells, strict=True):
-            styles = [column.style(row) if column.style else "" for column in shown]
-            yield from _lay_out(list(zip(texts, styles, strict=True)), shown, rooms, width)
+            styled = [(text, column.find_style(row)) for text, column in zip(texts, first, strict=True)]
+            yield from _lay_out(styled, (last.read_cell(row), last.find_style(row)), first, rooms, width)
 
     def write_csv(self, rows: Iterable[Row], file: TextIO) -> int:
         """Write rows as CSV, every cell quoted; return how many."""
@@ -157,19 +162,21 @@ class Listing(Struct, frozen=True):
         return [column.name for column in self.columns if column.name]
 
 
-def _lay_out(cells: list[Part], columns: Sequence[Column], rooms: Sequence[int], width: int) -> list[list[Part]]:
+def _lay_out(
+    cells: Sequence[Part], last: Part, columns: Sequence[Column], rooms: Sequence[int], width: int
+) -> list[list[Part]]:
     """Return a row as one line, or as two where the last cell has too little room beside the others."""
-    *cells, (last, style) = cells
     head: list[Part] = []
-    for (text, kind), column, room in zip(cells, columns, rooms, strict=False):
+    for (text, kind), column, room in zip(cells, columns, rooms, strict=True):
         gap = " " * (room - count_columns(text))
         head.append((f"{gap}{text}  " if column.kind == "number" else f"{text}{gap}  ", kind))
-    left = width - sum(rooms[:-1]) - 2 * len(cells)
-    if cells and width and left < _LEAST:
+    left = width - sum(rooms) - 2 * len(rooms)
+    if head and width and left < _LEAST:
         first = "".join(text for text, _ in head).rstrip()
-        return [[(chop_text(first, width)[0], "dim")], [("    " + shorten_text(last, width - 4), style)]]
-    text = shorten_text(last, max(1, left) if width else 0)
-    return [[*head, (text, style)] if text else [*head[:-1], (head[-1][0].rstrip(), head[-1][1])] if head else []]
+        return [[(chop_text(first, width)[0], "dim")], [("    " + shorten_text(last[0], width - 4), last[1])]]
+    if text := shorten_text(last[0], max(1, left) if width else 0):
+        return [[*head, (text, last[1])]]
+    return [[*head[:-1], (head[-1][0].rstrip(), head[-1][1])]] if head else [[]]
 
 
 def defuse_cell(text: str) -> str:
