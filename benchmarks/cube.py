@@ -21,18 +21,19 @@ from foregate.schemas.codes import GATES
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.cube import Cube
+from foregate.tuning.cube_view import name_table
 
 DECISIONS, PLACES, KEY = 10_000_000, 100, "uncertainty.threshold"
 ROUNDS, BOUND = 5, 2.0
 """Rounds that are measured, and how many times as long as one grouping a sweep may take."""
-_WRITE = f"""INSERT INTO changes
-  SELECT '{KEY}', 's' || lpad((i // 2000)::VARCHAR, 6, '0') AS session, i % 2000 AS seq,
+_WRITE = f"""INSERT INTO {name_table(KEY)}
+  SELECT 's' || lpad((i // 2000)::VARCHAR, 6, '0') AS session, i % 2000 AS seq,
     'c' || (i % 2000)::VARCHAR || '.1' AS call,
     ({list(GATES)})[i % {len(GATES)} + 1] AS gate,
     CASE WHEN hash(i) % 10 < 8 THEN 'held' WHEN hash(i) % 10 = 8 THEN 'asked' ELSE 'person' END AS what,
     (hash(i + 1) % {PLACES})::BIGINT * 10 AS "at", CASE WHEN hash(i + 2) % 2 = 0 THEN 1 ELSE -1 END AS "by"
   FROM range({DECISIONS}) AS decisions(i)"""
-_GROUP = 'SELECT gate, "at", count(*) FROM changes GROUP BY gate, "at"'
+_GROUP = f'SELECT gate, "at", count(*) FROM {name_table(KEY)} GROUP BY gate, "at"'
 
 
 def write_cube(cube: Cube) -> None:
@@ -43,6 +44,7 @@ def write_cube(cube: Cube) -> None:
     rows += [("s", policy, "", "turns", DECISIONS), ("s", policy, "", "calls", DECISIONS)]
     cube.connection.executemany("INSERT INTO recorded VALUES (?, ?, ?, ?, ?)", rows)
     cube.connection.execute("INSERT INTO policies VALUES (?, ?)", [policy, strict_json.canonical(values).decode()])
+    cube.create_table(KEY)
     cube.connection.execute(_WRITE)
     cube.connection.execute("CHECKPOINT")
 

@@ -47,6 +47,7 @@ class ChangeSet:
         self._by_path: defaultdict[Path, set[int]] = defaultdict(set)
         self._of_any_key: set[int] = set()
         self._breaking: dict[Condition, frozenset[int]] = {}
+        self._by_text: dict[str, frozenset[int]] = {}
         self._matching: dict[CallTraits, frozenset[int]] = {}
         self._of_all: frozenset[int] | None = None
 
@@ -58,7 +59,7 @@ class ChangeSet:
         for size in range(1, len(path) + 1):
             self._by_path[path[:size]].add(number)
         self._of_any_key.update([] if path else [number])
-        self._breaking, self._matching, self._of_all = {}, {}, None
+        self._breaking, self._by_text, self._matching, self._of_all = {}, {}, {}, None
 
     def _compare(self, number: int) -> PolicyChange | None:
         if number not in self._compared:
@@ -84,6 +85,12 @@ class ChangeSet:
             near = {number for path in list_condition_paths(condition) for number in self._list_about(path)}
             self._breaking[condition] = self._select(near, lambda change: change.can_reach(condition))
         return self._breaking[condition]
+
+    def find_breaking_text(self, text: str) -> frozenset[int]:
+        """Return the changes under which a condition does not hold, given as its JSON."""
+        if text not in self._by_text:  # the hash of a text is known, that of a condition is computed each time
+            self._by_text[text] = self.find_breaking(read_condition(text))
+        return self._by_text[text]
 
     def _list_about(self, path: Path) -> Iterator[int]:
         """Yield the changes of a key, of what is in it, and of what holds it."""
@@ -111,7 +118,7 @@ class _FrameReach:
     def __init__(self, page: ReachPage, number: int, changes: ChangeSet, wanted: frozenset[int]) -> None:
         frame = page.frames[number]
         texts = frame.conditions.items()
-        found = ((number, changes.find_breaking(read_condition(text)) & wanted) for number, text in texts)
+        found = ((number, changes.find_breaking_text(text) & wanted) for number, text in texts)
         self._broken = {number: breaking for number, breaking in found if breaking}
         self._matched = [changes.find_matching(one) & wanted for one in page.traits]
         self._of_all = (changes.find_of_all() & wanted).union(*self._list_broken(frame.built))

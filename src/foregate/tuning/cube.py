@@ -20,7 +20,7 @@ from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.cube_view import CubeView
+from foregate.tuning.cube_view import CubeView, name_table
 from foregate.tuning.reach_index import ReachIndex, open_reach_index
 from foregate.tuning.sweep import find_paths
 from foregate.tuning.turn_figures import PieceCounter, PieceSweeper, plan_pieces
@@ -35,8 +35,9 @@ CREATE TABLE notes (stamp TEXT);
 CREATE TABLE covered (key TEXT, session TEXT, seq BIGINT, hash TEXT, PRIMARY KEY (key, session));
 CREATE TABLE policies (hash TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE recorded (session TEXT, policy TEXT, gate TEXT, what TEXT, "count" BIGINT);
-CREATE TABLE changes (key TEXT, session TEXT, seq BIGINT, call TEXT, gate TEXT, what TEXT, "at" BIGINT, "by" BIGINT);
 """
+_CHANGES = 'session TEXT, seq BIGINT, call TEXT, gate TEXT, what TEXT, "at" BIGINT, "by" BIGINT'
+"""The columns of the table of one key."""
 """`covered` says up to which event a session is swept for a key, and under "" up to where its turns are counted."""
 
 _WITH_KEYS = ("covered", "policies")
@@ -132,9 +133,16 @@ class Cube:
         """
         (path,) = find_paths([key])
         heads = {session: self._log.head_anchor(session) for session in sessions}
+        self.create_table(key)
         judged = self._sweep_missing(key, path, heads)
         self._count_missing(heads)
         return CubeView(key, sessions, self.connection, judged)
+
+    def create_table(self, key: str) -> str:
+        """Return the name of the table of a key, which is made where it is missing."""
+        name = name_table(key)
+        self.connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({_CHANGES})")
+        return name
 
     def _sweep_missing(self, key: str, path: KeyPath, heads: Mapping[str, Head]) -> int:
         """Judge what is missing of a key; return how many turns that were."""
@@ -146,8 +154,8 @@ class Cube:
         rows, count = list[tuple[Any, ...]](), 0
         for piece, (judged, changes) in self._work(pieces, partial(PieceSweeper, keys=(key,))):
             count += judged
-            rows += [(key, piece.session, seq, *figure, *place, by) for seq, figure, place, by in changes]
-        self._add(key, missing, heads, {"changes": rows})
+            rows += [(piece.session, seq, *figure, *place, by) for seq, figure, place, by in changes]
+        self._add(key, missing, heads, {name_table(key): rows})
         return count
 
     def _count_missing(self, heads: Mapping[str, Head]) -> None:
@@ -178,8 +186,7 @@ class Cube:
         covered = {session: (seq, hash_) for session, seq, hash_ in rows}
         if not all(self._is_of_log(name, covered[name], head) for name, head in heads.items() if name in covered):
             self.connection.execute("DELETE FROM covered WHERE key = ?", [key])
-            forget = "DELETE FROM changes WHERE key = ?" if key else "DELETE FROM recorded WHERE ? = ''"
-            self.connection.execute(forget, [key])
+            self.connection.execute(f"TRUNCATE {name_table(key)}")
             covered = {}
         return {name: covered.get(name, (0, ""))[0] for name, head in heads.items() if covered.get(name) != head}
 

@@ -16,17 +16,17 @@ from foregate.tuning.turn_figures import RecordedCounts
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_COUNTED = """SELECT policy, gate, what, sum("count")::BIGINT FROM recorded {where} GROUP BY ALL"""
-_CHANGED = 'SELECT gate, what, "at", sum("by")::BIGINT FROM changes {where} GROUP BY ALL'
-_OF_CALLS = """SELECT session, seq, call, what, "at", sum("by")::BIGINT FROM changes
+_COUNTED = """SELECT policy, gate, what, sum("count")::BIGINT FROM {table} {where} GROUP BY ALL"""
+_CHANGED = 'SELECT gate, what, "at", sum("by")::BIGINT FROM {table} {where} GROUP BY ALL'
+_OF_CALLS = """SELECT session, seq, call, what, "at", sum("by")::BIGINT FROM {table}
 JOIN (SELECT unnest(?) AS session, unnest(?) AS seq, unnest(?) AS call) USING (session, seq, call)
-WHERE key = ? GROUP BY ALL"""
+GROUP BY ALL"""
 _TURNING = """SELECT "at", count(*) FROM (
   SELECT DISTINCT "at", session, seq, call FROM (
-    SELECT "at", session, seq, call, what, sum("by") AS s FROM changes {where} AND call != '' GROUP BY ALL
+    SELECT "at", session, seq, call, what, sum("by") AS s FROM {table} {where} AND call != '' GROUP BY ALL
   ) WHERE s != 0) GROUP BY "at" ORDER BY "at\""""
 _TURNED = """WITH changed AS (
-  SELECT session, seq, call, gate, what, sum("by")::BIGINT AS s FROM changes
+  SELECT session, seq, call, gate, what, sum("by")::BIGINT AS s FROM {table}
   {where} AND call != '' AND "at" > ? AND "at" <= ? GROUP BY ALL
 )
 SELECT session, seq, call, arg_max(gate, s * ?),
@@ -64,9 +64,8 @@ class CubeView:
             sums.changes[(at,), Figure(gate, what)] += by
         if sums.by_call:
             columns = [list(column) for column in zip(*sums.by_call, strict=True)]
-            for session, seq, call, what, at, by in self._connection.execute(
-                _OF_CALLS, [*columns, self._key]
-            ).fetchall():
+            query = _OF_CALLS.format(table=name_table(self._key))
+            for session, seq, call, what, at, by in self._connection.execute(query, columns).fetchall():
                 sums.by_call[session, seq, call][(at,), what] += by
         recorded = RecordedCounts(Counter(counts), self._read_policies())
         return conclude_sweep([self._key], recorded, sums, self.judged)
@@ -99,8 +98,14 @@ class CubeView:
 
         Which sessions are asked about is left out where they are all that the table holds.
         """
-        where, chosen = ("WHERE key = ?", [key]) if key else ("WHERE true", list[Any]())
+        where, chosen = "WHERE true", list[Any]()
         covered = self._connection.execute("SELECT session FROM covered WHERE key = ?", [key]).fetchall()
         if not {session for (session,) in covered} <= set(self._sessions):
-            where, chosen = f"{where} AND session IN (SELECT unnest(?))", [*chosen, list(self._sessions)]
-        return self._connection.execute(query.format(where=where), [*chosen, *values]).fetchall()
+            where, chosen = "WHERE session IN (SELECT unnest(?))", [list(self._sessions)]
+        query = query.format(table=name_table(key), where=where)
+        return self._connection.execute(query, [*chosen, *values]).fetchall()
+
+
+def name_table(key: str) -> str:
+    """Return the table of the changes along a key, of "" that of what is recorded."""
+    return f'"changes {key}"' if key else "recorded"
