@@ -147,18 +147,7 @@ async def execute(
     if prefetched is not None:
         result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
     else:
-        try:
-            await session.log.settle()
-        except asyncio.CancelledError:  # it has not begun: nothing is unknown
-            await session.record(draft_finish(started, CANCELLED, 0, actor))
-            raise
-        clock = time.monotonic_ns()
-        result = await _run_started(session, facts, now, actor, started, at)
-        if started.lends:
-            result = replace(result, shared=await session.read_shared(call.id))
-        elapsed = (time.monotonic_ns() - clock) // 1_000_000
-        if not result.ok and _may_leave_locks(facts) and (unlocked := await remove_left_locks(session, started, at)):
-            result = replace(result, content=f"{result.content} ({unlocked})")
+        result, elapsed = await _run_durably(session, facts, now, actor, started, at)
         result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
     await session.record(_draft_end(session, started, facts, result, elapsed, actor))
     return result
@@ -183,6 +172,25 @@ def _draft_end(
         why = result.content[:200] if code else result.error or result.content[:200]
         return draft_unknown(facts, why, code)
     return draft_finish(started, result, elapsed, actor)
+
+
+async def _run_durably(
+    session: Session, facts: CallFacts, now: Survey, actor: Actor, started: ToolStarted, at: str
+) -> tuple[ToolResult, int]:
+    """Run a call once its start is durable; return its result and how many milliseconds it took."""
+    try:
+        await session.log.settle()
+    except asyncio.CancelledError:  # it has not begun: nothing is unknown
+        await session.record(draft_finish(started, CANCELLED, 0, actor))
+        raise
+    clock = time.monotonic_ns()
+    result = await _run_started(session, facts, now, actor, started, at)
+    if started.lends:
+        result = replace(result, shared=await session.read_shared(facts.call.id))
+    elapsed = (time.monotonic_ns() - clock) // 1_000_000
+    if not result.ok and _may_leave_locks(facts) and (unlocked := await remove_left_locks(session, started, at)):
+        result = replace(result, content=f"{result.content} ({unlocked})")
+    return result, elapsed
 
 
 async def _run_started(
