@@ -3,7 +3,7 @@
 A fault that no test finds is a survivor. The copies are run on all cores, a fault at a time in each.
 
     python benchmarks/faults.py                        all of `torturing/faults.yaml` (part of `make torture`)
-    python benchmarks/faults.py gates/plan_scope.py    those of some files
+    python benchmarks/faults.py gates/support/plan_scope.py    those of some files
     python benchmarks/faults.py --first                only by the tests that the table names for a file
 """
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from figures import Report
 
+from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import build_dialects
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
-from foregate.agent.dialects.text.dialect import Dialect
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy

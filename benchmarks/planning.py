@@ -13,9 +13,9 @@ from pathlib import Path
 
 from figures import Report
 
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.format.reader import read_plan
-from foregate.agent.planning.format.validator import validate
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.reader import read_plan
+from foregate.agent.planning.validator import validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
@@ -48,7 +48,7 @@ def main() -> int:
             end = time.process_time_ns()
             assert validation.is_sound, validation.defects[0]
             rounds.append(((end - middle) / 1e6, (middle - start) / 1e6))
-    report = Report("planning", "agent/planning/format", "agent/workspace", "schemas")
+    report = Report("planning", "agent/planning", "agent/workspace", "schemas")
     report.add_rounds(f"a plan of {TASKS} tasks", rounds, "ms", most=20)
     return report.end()
 

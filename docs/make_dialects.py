@@ -11,7 +11,7 @@ from pathlib import Path
 
 import foregate
 from foregate.agent.dialects.dialect_model import build_dialects, parse_response
-from foregate.agent.dialects.tags.names import SERVICES, Names
+from foregate.agent.dialects.names import SERVICES, Names
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace

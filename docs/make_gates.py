@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
-from foregate.gates.call_plan import PLAN_REASONS
+from foregate.agent.loop.runner import judge_response
+from foregate.agent.session.advice import ask_advisor
+from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.postlude import judge_answer
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, AnyGateCode
+from foregate.gates.prelude import build_gate, build_snapshot, join_rulings
+from foregate.gates.support.blind_planner import BlindPlanner
+from foregate.gates.support.call_planner import CallPlanner
+from foregate.policy.risk.facts import compute_turn_facts
+from foregate.policy.source.load import default_policy
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, AnyGateCode, GateName
 from foregate.schemas.judgement import find_standing
+from foregate.schemas.protocols import Gate
 
 PAGE = Path(__file__).with_name("reference") / "gates.md"
 HEAD = """\
@@ -30,8 +39,35 @@ BY_POLICY = ("plan_drift", "plan_unavailable", "critique_unavailable", "critique
 
 def page() -> str:
     """Return the whole page."""
-    parts = [HEAD, *(gate(name) for name in GATES), postlude(), anywhere(), not_run()]
+    parts = [HEAD, find_steps(), *(gate(name) for name in GATES), postlude(), anywhere(), not_run()]
     return "\n".join(parts)
+
+
+def find_steps() -> str:
+    """Return where in the source each step of a turn is, in the order in which they run."""
+    gates = [(f"gate `{gate.name}`", type(gate).__call__) for gate in map(build, GATES)]
+    steps: list[tuple[str, Callable[..., object]]] = [
+        ("what each call is, its risk and its uncertainty", compute_turn_facts),
+        *gates,
+        ("what the gates said, joined by the strictest", join_rulings),
+        (
+            "planner, critic or person is asked for what a gate must know, and the response judged again",
+            judge_response,
+        ),
+        ("the question to planner or critic, strict JSON of a schema", ask_advisor),
+        ("the last row of a turn in which something may run", build_snapshot),
+        ("the answer after changes: the postlude", judge_answer),
+    ]
+    rows = ["## Where each step is", "", "| step | file | function |", "|---|---|---|"]
+    for what, function in steps:
+        file = function.__module__.removeprefix("foregate.").replace(".", "/")
+        rows.append(f"| {what} | `{file}.py` | `{function.__qualname__}` |")
+    return "\n".join(rows) + "\n"
+
+
+def build(name: GateName) -> Gate:
+    """Return a gate of the default policy."""
+    return build_gate(name, default_policy(), {})
 
 
 def gate(name: str) -> str:
@@ -39,7 +75,8 @@ def gate(name: str) -> str:
     about = summary(name)
     text = f"## `{name}`\n\n{about}\n\n{table(CODES[name])}\n"
     if name == "plan":
-        text += f"With `plan.form: call`: {summary('call_plan')[:1].lower()}{summary('call_plan')[1:]}\n\n"
+        forms = ((BlindPlanner, "blind"), (CallPlanner, "call"))
+        text += "".join(f"With `plan.form: {form}`: {first_line(planner)}\n\n" for planner, form in forms)
         text += f"Reasons of `plan_rejected`, in the order they are checked: {listed(PLAN_REASONS)}.\n\n"
     if name == "critique":
         text += f"Reasons of `critique_invalid`: {listed(CRITIQUE_REASONS)}.\n\n"

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 
 from foregate.policy.source.editor_schema import build_editor_schema
 from foregate.policy.source.load import SHIPPED
-from foregate.policy.source.shipped import COMPILED, compile_files, find_comments
-from foregate.policy.source.strict_yaml import parse_yaml
+from foregate.policy.source.shipped import COMPILED, compile_files, read_defaults
 
 FOLDER = Path(__file__).with_name("reference")
 ROOT = Path(__file__).parent.parent
@@ -21,7 +19,8 @@ LONGEST = 60
 POLICY = """\
 # The keys of the policy
 
-Generated from the comments of `policy/default.yaml` by `docs/make_policy.py`.
+Generated from the comments of `policy/default.yaml`, `policy/advanced.yaml` and `policy/lists/` by
+`docs/make_policy.py`.
 
 A policy file needs only the keys it changes ([write a policy](../how-to/write-a-policy.md)); a
 [workspace](workspace-policy.md) may tighten some. Each line has a key of its section, its default and its meaning.
@@ -43,21 +42,16 @@ strictly as a [policy](../how-to/write-a-policy.md), except that numbers may hav
 def pages() -> dict[str, str]:
     """Return both pages by their file's name."""
     return {
-        "policy.md": page(POLICY, default_file("foregate.policy")),
-        "configuration.md": page(CONFIGURATION, default_file("foregate.agent.planning")),
+        "policy.md": page(POLICY, ROOT / "policy"),
+        "configuration.md": page(CONFIGURATION, ROOT / "agent" / "planning"),
     }
 
 
-def default_file(package: str) -> str:
-    """Return the text of a package's default.yaml."""
-    return resources.files(package).joinpath("default.yaml").read_text("utf-8")
-
-
-def page(head: str, text: str) -> str:
-    """Return a page: a section for each key at the top, a line for each key that has a comment of its own."""
-    data, places = parse_yaml(text, "default.yaml", decimals=True)
-    assert isinstance(data, dict)
-    found = {tuple(key.split(".")): said for key, said in find_comments(text, places).items()}
+def page(head: str, folder: Path) -> str:
+    """Return a page: a section for each key at the top, a row for each key that has a comment of its own."""
+    defaults = read_defaults(folder, decimals=True)
+    data = defaults.values
+    found = {tuple(key.split(".")): said for key, said in defaults.comments.items()}
     comments = {path: said for path, said in found.items() if not path[-1].isdigit()}
     parts = [head]
     for top in data:

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
-from foregate.gates.permitting import cite_leave, is_permitted, offer_permissions
-from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
-from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
+from foregate.gates.support.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
+from foregate.gates.support.permitting import cite_leave, is_permitted, offer_permissions
+from foregate.gates.support.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
+from foregate.gates.support.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.policy.risk.losses import is_wanted_anyway
 from foregate.policy.risk.mandate import (

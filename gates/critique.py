@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice, spare_hopeless
-from foregate.gates.critique_request import build_critique_need
-from foregate.gates.mandate import describe_words
-from foregate.gates.permitting import cite_leave
-from foregate.gates.questions import find_standing_without_advice
+from foregate.gates.support.critique_request import build_critique_need
+from foregate.gates.support.mandate import describe_words
+from foregate.gates.support.permitting import cite_leave
+from foregate.gates.support.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_consequential, list_outside_values
 from foregate.schemas.codes import CritiqueCode, GateName

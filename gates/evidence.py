@@ -98,7 +98,7 @@ def find_first_gap(
 
 
 def find_gap(requirement: Requirement, resource: SurveyedResource) -> tuple[EvidenceCode, str] | None:
-    """Return why no accepted record of the resource will do: there is none, or only an outdated one."""
+    """Return why no accepted record of the resource will do: it is missing, or outdated."""
     kinds, whole = requirement.accepts, requirement.whole
     newest, records = None, 0
     for seen in resource.evidence:

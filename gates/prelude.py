@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from itertools import repeat
 from operator import attrgetter
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.gates.approval import ApprovalGate
-from foregate.gates.call_plan import CallPlanGate
-from foregate.gates.critique import CritiqueGate
-from foregate.gates.drift import DriftGate
-from foregate.gates.evidence import EvidenceGate
-from foregate.gates.narration import NarrationGate
-from foregate.gates.plan import PlanGate
-from foregate.gates.plan_scope import find_scripts
-from foregate.gates.rules import RulesGate
-from foregate.gates.uncertainty import UncertaintyGate
-from foregate.gates.validity import ValidityGate
+from foregate.gates.support.plan_scope import find_scripts
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.mandate import list_used_keys
@@ -67,23 +59,17 @@ class Prelude(Struct, frozen=True):
         return self.holds == "whole_response"
 
 
-Build = Callable[[Policy, Catalogue], Gate]
-_BUILD: Mapping[GateName, Build] = {
-    "validity": ValidityGate,
-    "rules": lambda policy, catalogue: RulesGate(policy),
-    "narration": lambda policy, catalogue: NarrationGate(policy),
-    "drift": lambda policy, catalogue: DriftGate(policy),
-    "uncertainty": lambda policy, catalogue: UncertaintyGate(policy),
-    "evidence": EvidenceGate,
-    "plan": lambda policy, catalogue: (PlanGate if policy.plans_blind else CallPlanGate)(policy, catalogue),
-    "critique": lambda policy, catalogue: CritiqueGate(policy),
-    "approval": lambda policy, catalogue: ApprovalGate(policy),
-}
+@cache
+def find_gate_class(name: GateName) -> Any:
+    """Return the class of a gate by its name: that of `plan` is `PlanGate` in `gates/plan.py`."""
+    return getattr(import_module(f"foregate.gates.{name}"), f"{name.title()}Gate")
 
 
 def build_gate(name: GateName, policy: Policy, catalogue: Catalogue) -> Gate:
     """Return a gate of a policy over a catalogue as a log gives it back; it may be `off`."""
-    return _BUILD[name](policy, catalogue)
+    gate = find_gate_class(name)
+    made: Gate = gate(policy, catalogue) if "catalogue" in gate.__struct_fields__ else gate(policy)
+    return made
 
 
 def build_prelude(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
-from foregate.gates.plain_schema import fits_plainly, read_plain_type
+from foregate.gates.support.malformed import build_example, describe_wanted, wrap_lists
+from foregate.gates.support.plain_schema import fits_plainly, read_plain_type
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
@@ -21,7 +21,7 @@ from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
 if TYPE_CHECKING:
-    from foregate.gates.schema_check import SchemaCheck
+    from foregate.gates.support.schema_check import SchemaCheck
 
 _DEFECTS, _WANTED, _EXAMPLE = 5, 600, 400
 """Defects named at once, and characters of what is wanted and of an example."""
@@ -51,7 +51,7 @@ class ValidityGate(Struct, frozen=True, eq=False):
     def __post_init__(self) -> None:
         for name, spec in self.catalogue.items():
             if spec.provenance != "builtin":  # whoever wrote its schema hears of a bad one before a session begins
-                from foregate.gates.schema_check import REFERENCES, build_check
+                from foregate.gates.support.schema_check import REFERENCES, build_check
 
                 build_check(self.write_schema(name), False, REFERENCES, sound=False)
 
@@ -75,7 +75,7 @@ class ValidityGate(Struct, frozen=True, eq=False):
     def find_check(self, name: str) -> SchemaCheck:
         """Return the check of a tool's arguments; that of a built-in tool is made at its first call."""
         # loading its library takes longer than most starts do
-        from foregate.gates.schema_check import REFERENCES, build_check, has_references
+        from foregate.gates.support.schema_check import REFERENCES, build_check, has_references
 
         schema, own = self.write_schema(name), self.catalogue[name].provenance == "builtin"
         bound = self.policy.validity.max_references if has_references(schema) else REFERENCES

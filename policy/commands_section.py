@@ -74,7 +74,7 @@ class SandboxLimits(PolicySection):
 
 class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
-    `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
+    `confinement` hold where there are sandboxes, `read_only` elsewhere. `access` is what commands want of
     the world outside one, `deletes` are those that delete, `checks` those that test, check or build a project,
     `installs` those that install. `wrappers` run other commands, and of them `completes` add words they read. `code`
     are those that run texts, with patterns (RE2) of what in one starts a program. `open_ended` are leading words of

@@ -1,4 +1,4 @@
-"""The typed policy: every number, weight and list a gate uses. Values live in default.yaml, none in code."""
+"""The typed policy: every number, weight and list a gate uses. The values are in YAML, none in code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a model says what it wants: picks the dialect that parses its responses and formats its results; none judges."""
+"""How a model writes its calls: each dialect reads its responses and formats its results; none judges."""

@@ -10,12 +10,12 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.dialects.bare_markup import may_be_bare, refuse_bare_markup
+from foregate.agent.dialects.dialect import Dialect, DialectName, ParsedResponse, ReadableDialect, Reader
 from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.text.bare_markup import may_be_bare, refuse_bare_markup
-from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Readable, Reader
-from foregate.agent.dialects.tokens.reader import TokenFormats, TokenReader, refuse_calls
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.token_reader import TokenFormats, TokenReader, refuse_calls
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.session.elide_results import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
@@ -26,7 +26,7 @@ from foregate.schemas.strict_json import get_object
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
-_TOKENS: Readable = TokenFormats()
+_TOKENS: ReadableDialect = TokenFormats()
 _WAITING = 1000
 """Characters without a word that are not shown yet."""
 
@@ -137,7 +137,7 @@ class DialectFollower(Follower):
             super().__call__(text[len(self._shown) :])
 
 
-def parse_response(response: ModelResponse, dialect: Readable, tools: Sequence[ToolSpec]) -> ModelResponse:
+def parse_response(response: ModelResponse, dialect: ReadableDialect, tools: Sequence[ToolSpec]) -> ModelResponse:
     """Return the response with its text read; calls the endpoint sent natively all the same stay in front."""
     reader = dialect.build_reader(tools)
     reader.feed(response.text)
@@ -293,7 +293,7 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
     """Return a model that makes its calls in a dialect; `native` is the way of its endpoint.
 
     `names` are those of the configuration; with `shell`, the policy's word, `execute_command` is a line for a shell.
-    The rehearsal model, which reads no prompt, is interpreted. Raises UsageError for a dialect nobody knows.
+    The rehearsal model, which reads no prompt, is interpreted. Raises UsageError for an unknown dialect.
     """
     known = get_args(DialectName)
     if name not in known:
@@ -309,6 +309,6 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
 
 def build_dialects(names: Names | None = None, *, shell: bool = False) -> Mapping[str, Dialect]:
     """Return the dialects that are written into text, by name; those taken first are first."""
-    from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags  # most models speak natively
+    from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags  # most models speak natively
 
     return {"json": JsonDialect(), "service_tags": ServiceTags(names), "action_tags": ActionTags(names, shell=shell)}

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.patch_format import NAME, read_patch
-from foregate.agent.dialects.tags.names import Names
 from foregate.schemas.foreign_tools import (
     ANY,
     LINE,
@@ -32,7 +32,7 @@ _PATCH = ("input", "patch")
 """What the one argument of `apply_patch` is called."""
 
 
-class Taken(Struct, frozen=True):
+class TakenCall(Struct, frozen=True):
     """What a call was taken for; `notes` are a sentence for each parameter that was renamed, added or left out."""
 
     tool: str
@@ -64,7 +64,7 @@ def take_call(call: ToolCall, catalogue: Catalogue, names: Names = _NO_NAMES) ->
 
 def take_arguments(
     name: str, arguments: Mapping[str, Json], catalogue: Catalogue | None, names: Names = _NO_NAMES
-) -> Taken | None:
+) -> TakenCall | None:
     """Return what a tool's name and arguments mean in our words, None where that is not exact or not known.
 
     A name that `catalogue` has, or that one of its tools bears in other letters or behind its server's, is no foreign
@@ -75,7 +75,7 @@ def take_arguments(
         offered = catalogue is None or not (name in catalogue or is_offered_elsewhere(name, catalogue))
         spec = catalogue.get(meant.tool) if catalogue is not None else None
         if offered and (catalogue is None or (spec is not None and spec.provenance == "builtin")):
-            return Taken(meant.tool, meant.arguments, ("a patch of one file is one call",))
+            return TakenCall(meant.tool, meant.arguments, ("a patch of one file is one call",))
         return None
     told = names.tags.get(name) or names.tools.get(name, "")
     if is_line(name, arguments) and (catalogue is None or _is_own(name, catalogue)):
@@ -110,7 +110,7 @@ def _rename(
     spec: ToolSpec | None,
     *,
     exact: bool,
-) -> Taken | None:
+) -> TakenCall | None:
     """Return the arguments under our names; where `exact`, None when one of them has no exact meaning.
 
     Else a name stays where the tool has such a parameter, or where ours is given as well: what is meant is then not
@@ -137,7 +137,7 @@ def _rename(
         if name not in found:
             found[name] = value
             notes.append(f"it means `{foreign.tool}` with `{name}` {'true' if value is True else 'empty'}")
-    return Taken(foreign.tool, found, tuple(notes))
+    return TakenCall(foreign.tool, found, tuple(notes))
 
 
 def is_idle(name: str, value: Json, foreign: ForeignTool, own: bool) -> bool:

@@ -24,9 +24,9 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn, TaskState
-from foregate.gates.plan_scope import find_scripts
 from foregate.gates.prelude import judge
-from foregate.gates.questions import describe_call
+from foregate.gates.support.plan_scope import find_scripts
+from foregate.gates.support.questions import describe_call
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
 from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageError

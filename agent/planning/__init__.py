@@ -1,1 +1,1 @@
-"""Plan mode, and the default configuration it comes with."""
+"""Plan mode: a model is asked for a plan, a person confirms it, and its tasks run one by one."""

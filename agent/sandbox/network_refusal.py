@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import re2
 
-from foregate.policy.risk.access_request import parse_access
+from foregate.policy.risk.access import parse_access
 from foregate.schemas.errors import AccessError
 from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import Tier

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from foregate.agent.session.prompts import BLIND_PLANNER, CRITIC, PLANNER
-from foregate.gates.blind_plan import KEY
+from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.blind_plan import BlindPlan

@@ -9,7 +9,7 @@ from typing import Literal
 from foregate.agent.session.hearing import draft_answer, draft_reply
 from foregate.agent.session.interaction import build_override
 from foregate.agent.session.session_log import Clock, utc_now
-from foregate.gates.replies import check_named, check_reply
+from foregate.gates.support.replies import check_named, check_reply
 from foregate.schemas.errors import SessionHeld, UsageError
 from foregate.schemas.event import Draft, NeedAnswered
 from foregate.schemas.identity import Identity

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 
 from foregate.agent.session.session_log import SessionLog
-from foregate.gates.declaring import read_declared
-from foregate.gates.replies import check_reply
+from foregate.gates.support.declaring import read_declared
+from foregate.gates.support.replies import check_reply
 from foregate.schemas.errors import ForegateError, LogError
 from foregate.schemas.identity import Identity, identify
 from foregate.schemas.judgement import Answer, Need

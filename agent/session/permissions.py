@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.workspace.json_file import LockedJsonFile
-from foregate.gates.permitting import name_permission
+from foregate.gates.support.permitting import name_permission
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError, WorkspaceError
 from foregate.schemas.late_pattern import compile_late

@@ -26,9 +26,9 @@ from foregate.agent.tools.declarations import Declarations
 from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
-from foregate.gates.declaring import read_declared
-from foregate.gates.permitting import read_permitted
 from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.support.declaring import read_declared
+from foregate.gates.support.permitting import read_permitted
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import is_undeclared
 from foregate.schemas import strict_json

@@ -14,8 +14,18 @@ from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.arguments import LONGEST, Leaf, is_listed, list_leaves, list_roles, write_leaf
-from foregate.policy.risk.declared import find_tool_entry, is_believed, is_declared_by_person, is_undeclared
+from foregate.policy.risk.declared import (
+    LONGEST,
+    Leaf,
+    find_tool_entry,
+    is_believed,
+    is_declared_by_person,
+    is_listed,
+    is_undeclared,
+    list_leaves,
+    list_roles,
+    write_leaf,
+)
 from foregate.policy.risk.facts import effect_of_call, merge_capabilities
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Survey, ToolCall

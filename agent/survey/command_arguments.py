@@ -9,7 +9,7 @@ from foregate.agent.workspace.in_place import find_reason_against
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.access_request import parse_access
+from foregate.policy.risk.access import parse_access
 from foregate.policy.risk.reading import is_held_work
 from foregate.schemas.errors import AccessError, SyncError, WorkspaceError
 from foregate.schemas.sandbox import Access

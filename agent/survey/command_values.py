@@ -14,8 +14,8 @@ from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import has_words_at
-from foregate.policy.risk.further_words import split_plain
 from foregate.policy.risk.globs import matches_text
+from foregate.policy.risk.permitted import split_plain
 from foregate.policy.risk.reading import CommandReading, read_command_line
 from foregate.policy.risk.said import is_wished
 from foregate.schemas.errors import WorkspaceError

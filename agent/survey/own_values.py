@@ -14,7 +14,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.own_words import Piece
+from foregate.policy.risk.own_words import MessageToken
 from foregate.policy.risk.said import SaidValues
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Survey, ToolCall
@@ -116,7 +116,7 @@ def says_only_push(said: SaidValues, policy: Policy, names: Collection[str], oth
     return bool(section.pushing and rests) and all(plain.issuperset(rest) for rest in rests)
 
 
-def _list_behind_push(pieces: Sequence[Piece], own: Collection[int]) -> Iterator[list[str]]:
+def _list_behind_push(pieces: Sequence[MessageToken], own: Collection[int]) -> Iterator[list[str]]:
     """Yield the folded words that stand behind each `push` of the person's own, to the end of its clause."""
     for start in sorted(own):
         if trim_text(pieces[start].text).casefold() not in _PUSH:

@@ -10,8 +10,8 @@ from foregate.agent.survey.self_running import mark_remote_resource
 from foregate.evidence.ledger import AtomTable
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.carrying import find_cargo
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.http import find_cargo
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall

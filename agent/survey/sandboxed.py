@@ -20,7 +20,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection, is_beneath
-from foregate.policy.risk.self_running import RUNS_BY_ITSELF, Contents, is_self_running
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF, FileContents, is_self_running
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.late_pattern import compile_late
@@ -156,7 +156,7 @@ class ChangeSurveyor:
         after = self._after.get(path)
         return bool(after.kind if after is not None else self._workspace.look(path).kind)
 
-    def _read_versions(self, change: PathChange) -> Contents | None:
+    def _read_versions(self, change: PathChange) -> FileContents | None:
         """Return a file now and as it would be, None where it is no file, too large or gone."""
         before, after = change.before, change.after
         if after.kind != "file" or max(before.size, after.size) > _COMPARED:
@@ -166,7 +166,7 @@ class ChangeSurveyor:
             new = Path(self._found.upper, "upper", change.path).read_bytes() if self._found.upper else old
         except (WorkspaceError, OSError):
             return None
-        return Contents(old, new)
+        return FileContents(old, new)
 
     def _find_loss(self, change: PathChange, resource: Resource) -> Loss:
         """Return what of a path would be gone that was there before, and that nothing of this session had made."""

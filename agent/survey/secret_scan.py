@@ -14,8 +14,8 @@ from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment, parse_command_line
+from foregate.policy.risk.commands import get_program_name
 from foregate.policy.risk.globs import find_protection
-from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.reading import split_git
 from foregate.policy.risk.running import can_run
 from foregate.schemas import strict_json

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.self_running import RUNS_BY_ITSELF, UNCHANGED, Contents, is_self_running
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF, UNCHANGED, FileContents, is_self_running
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import ToolSource
@@ -34,14 +34,14 @@ def mark_self_running(
     def exists(path: str) -> bool:
         return bool(workspace.look(path).kind)
 
-    def read(path: str) -> Contents | None:
+    def read(path: str) -> FileContents | None:
         try:
             changes = tools.preview(call)
         except WorkspaceError:
             return UNCHANGED  # running it raises the same
         except Exception:
             return None
-        return next((Contents(one.before, one.after) for one in changes if one.path == path), None)
+        return next((FileContents(one.before, one.after) for one in changes if one.path == path), None)
 
     is_link = any(one.access is Effect.MOVE and workspace.look(one.id).kind == "link" for one in resources)
 

@@ -11,7 +11,7 @@ from foregate.evidence.reads import FoundValue, Reads, leave_out, may_have_writt
 from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.candidates import Wanted
+from foregate.policy.risk.candidates import WantedValue
 from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
@@ -172,10 +172,10 @@ class ValueSources:
             read = reads.find_link(value, lambda page: self.said.find(page, page.normal) is not None)
         return self.check_read(read, reads, value, text)
 
-    def want(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> Wanted:
+    def want(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> WantedValue:
         """Return a value as a record has to give it."""
         is_amount = model.role == "amount"
-        return Wanted(value, model.path, is_amount, is_agreed, said, self.is_unused, self.policy.mandate)
+        return WantedValue(value, model.path, is_amount, is_agreed, said, self.is_unused, self.policy.mandate)
 
     @cached_property
     def telling(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from foregate.gates.blind_plan import KEY
+from foregate.gates.support.blind_planner import KEY
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.strict_json import Json

@@ -8,11 +8,11 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.assumption import build_blind_plan, build_plan
 from foregate.gates.replay.other_values import find_domain, list_other_words
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
+from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path

@@ -14,14 +14,12 @@ from foregate.gates.prelude import Prelude, build_gate, build_prelude
 from foregate.gates.replay.redecide import redecide_surveyed
 from foregate.policy.followed import Condition, Path, PolicyReading, is_kept, list_paths
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.risk.commands import list_words, split_shell_words
-from foregate.policy.risk.handed_on import has_handed_words
+from foregate.policy.risk.commands import get_program_name, list_words, split_shell_words
 from foregate.policy.risk.handed_text import read_handed_texts
-from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.request import remember
 from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.risk.rule_matching import is_tool_named
-from foregate.policy.risk.running import RUNNING, is_computed
+from foregate.policy.risk.running import RUNNING, has_handed_words, is_computed
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.policy.source.strict_yaml import format_path
 from foregate.schemas.codes import GateName

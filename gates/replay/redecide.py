@@ -10,10 +10,10 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.blind_plan import KEY
 from foregate.gates.postlude import judge_answer
 from foregate.gates.prelude import Prelude, build_prelude, judge
 from foregate.gates.replay.assumption import Assumption
+from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.source.strict_yaml import Data, Path

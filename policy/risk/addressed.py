@@ -8,7 +8,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.claims import wants_change
 from foregate.policy.risk.own_words import read_own_words, widen_contract
 from foregate.policy.risk.request import read_contract, split_phrase
-from foregate.policy.risk.said import Message, SaidValues, list_asking_phrases
+from foregate.policy.risk.said import SaidMessage, SaidValues, list_asking_phrases
 from foregate.policy.risk.sorts import is_same_shape
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
@@ -44,7 +44,7 @@ def is_for_another(
     return rivals
 
 
-def _list_others(message: Message, at: int, named: Sequence[Named], target: Collection[Value]) -> Iterator[Named]:
+def _list_others(message: SaidMessage, at: int, named: Sequence[Named], target: Collection[Value]) -> Iterator[Named]:
     """Yield the values of a sentence that could stand where the one at a place stands."""
     for place, forms in named:
         same = message.words.pieces[place].sentence == message.words.pieces[at].sentence
@@ -68,7 +68,7 @@ class _Reading:
         self.phrases = [*map(split_phrase, list_asking_phrases(effect, tool, policy))]
         self.determiners = {*widen_contract(None, policy).determiners}
 
-    def is_addressed(self, message: Message, at: int) -> bool:
+    def is_addressed(self, message: SaidMessage, at: int) -> bool:
         """Whether a word that asks stands right before a place, or one for whom it is in a sentence that asks."""
         before = _list_before(message, at)
         if before[-1:] and before[-1] in self.section.addressing:
@@ -82,13 +82,13 @@ class _Reading:
                 return words[-len(phrase) - 1 : -len(phrase)] == [] or (words[-len(phrase) - 1] not in self.determiners)
         return False
 
-    def goes_on(self, message: Message, at: int, named: Sequence[Named]) -> bool:
+    def goes_on(self, message: SaidMessage, at: int, named: Sequence[Named]) -> bool:
         """Whether a value is one more of several: after `and`, or right after another value."""
         before = _list_before(message, at)
         return any(place == at - 1 for place, _ in named) or (bool(before) and before[-1] in self.section.lead_ins)
 
 
-def _list_before(message: Message, at: int) -> list[str]:
+def _list_before(message: SaidMessage, at: int) -> list[str]:
     """Return the words of a sentence before a place, folded."""
     pieces = message.words.pieces
     begin = next((place for place in range(at) if pieces[place].sentence == pieces[at].sentence), at)

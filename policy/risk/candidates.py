@@ -16,7 +16,7 @@ from foregate.schemas.value import Value
 _PLACE = compile_late(r"\[\d+\]")
 
 
-class Wanted(Struct, frozen=True):
+class WantedValue(Struct, frozen=True):
     """A value that an argument has at `path`, whether it is an amount, and whether the person agreed to it in words of
     the model; the person's words, and which of their values no call has used yet."""
 

@@ -24,7 +24,7 @@ _ESCAPED_IN_QUOTES = compile_late(r'\\([$`"\\\n])')
 _SCOPES = ("subshell", "command_substitution", "process_substitution")
 """What runs in a shell of its own, so that a `cd` in it ends with it."""
 _PERHAPS = ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement")
-"""What may not run at all, so that nobody knows the folder after a `cd` in it."""
+"""What may not run at all, so that the folder after a `cd` in it is unknown."""
 _WORDS = ("word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion")
 _SIGNS = ("==", "=~", "$")
 """What may be a word, or the end of one, and has no name in the grammar."""
@@ -86,7 +86,7 @@ def parse_command_line(line: str, folder: str | None = "", given: str | None = "
     source = line.encode("utf-8", "replace")
     if len(source) > _LONGEST or b"\0" in source:
         return CommandLine(problem="the line is too long to be read, or holds a null byte")
-    reader = _Reader(source, folder, given)
+    reader = _LineReader(source, folder, given)
     root = Parser(_BASH).parse(source.translate(_PLAIN)).root_node
     if root.has_error:
         reader.problem = "the line is not understood"
@@ -94,7 +94,7 @@ def parse_command_line(line: str, folder: str | None = "", given: str | None = "
     return CommandLine(tuple(reader.segments), tuple(reader.redirections), frozenset(reader.functions), reader.problem)
 
 
-class _Reader:
+class _LineReader:
     """Walks the tree of a line in the order in which it runs, and keeps the folder that `cd` leads to."""
 
     def __init__(self, source: bytes, folder: str | None, given: str | None) -> None:

@@ -11,7 +11,6 @@ from itertools import islice
 from foregate.policy.commands_section import CommandEntry
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Command
@@ -228,3 +227,12 @@ def is_left_open(entry: str, words: Sequence[str]) -> bool:
     while at < len(words) and words[at] in passed_over:
         at += 1
     return whatever or at == len(words) or words[at].startswith("-")
+
+
+def get_program_name(program: str) -> str:
+    """Return the last component of a program's path.
+
+    >>> get_program_name("/usr/bin/git")
+    'git'
+    """
+    return program.rsplit("/", 1)[-1]

@@ -1,13 +1,14 @@
-"""What a person said of a tool that says nothing reliable of itself, as an entry of the policy. Pure."""
+"""What is said of a tool by the policy or a person, and of each argument of its calls by the tool. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from foregate.policy.policy import Policy, TargetEntry, ToolEntry
-from foregate.schemas.strict_json import get_object
+from foregate.schemas.late_pattern import compile_late
+from foregate.schemas.strict_json import Json, as_object, get_list, get_object
 from foregate.schemas.tool_spec import Declaration, Effect, Nature, ToolSpec
 
 NATURES: dict[Nature, Effect] = {
@@ -76,3 +77,96 @@ def build_entry(declared: Declaration) -> ToolEntry | None:
     }
     targets = {target.parameter: TargetEntry(kind=target.kind, access=effect) for target in declared.targets}
     return ToolEntry(effect=effect, targets=targets, amounts=declared.amounts, texts=declared.texts, **flags)
+
+
+LONGEST = 160
+"""Characters of a path that are kept."""
+_WORD = compile_late(r"[^\W\d]+(?:-[^\W\d]+)*")
+"""A key that is a plain word, as the names of fields are."""
+
+
+class Leaf(NamedTuple):
+    """One value among the arguments of a call: its path, the parameter it stands in, and what is given."""
+
+    path: str
+    parameter: str
+    given: Json
+
+
+def write_leaf(given: Json) -> str:
+    """Return one value as a text."""
+    return str(given).lower() if isinstance(given, bool) else str(given)
+
+
+def list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collection[str]]:
+    """Return the parameters that are free text and those that are amounts; of a tool nobody declared none are."""
+    entry = find_tool_entry(spec, policy)
+    if entry is not None and (entry.texts is not None or entry.amounts is not None):
+        return entry.texts or (), entry.amounts or ()
+    if not is_believed(spec, policy) or spec.capabilities is None:
+        return (), ()
+    if spec.texts or spec.amounts or not spec.targets:
+        return spec.texts, spec.amounts
+    return policy.mandate.texts, ()
+
+
+def list_leaves(arguments: Mapping[str, Json], spec: ToolSpec) -> Iterator[Leaf]:
+    """Yield each value that is no list and no object, or an empty one, with its path and the parameter it stands in.
+
+    So is a key that the tool does not list and that is no plain word: an address may stand there as well.
+    """
+    stack = [Leaf(name, name, given) for name, given in reversed(list(arguments.items()))]
+    listed: Collection[str] | None = None
+    while stack:
+        leaf = stack.pop()
+        if isinstance(leaf.given, dict) and leaf.given:
+            listed = set(_list_properties(spec.parameters)) if listed is None else listed
+            for name, given in reversed(leaf.given.items()):
+                stack.append(Leaf(f"{leaf.path}.{name}", leaf.parameter, given))
+                if name not in listed and not _WORD.fullmatch(name):
+                    stack.append(Leaf(f"{leaf.path}.{name} (key)", leaf.parameter, name))
+        elif isinstance(leaf.given, list) and leaf.given:
+            places = reversed(list(enumerate(leaf.given)))
+            stack += [Leaf(f"{leaf.path}[{at}]", leaf.parameter, given) for at, given in places]
+        else:
+            yield leaf
+
+
+def _list_properties(schema: Json) -> Iterator[str]:
+    """Yield the names of all properties that a schema lists, however deep."""
+    stack = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            properties = item.get("properties")
+            yield from properties if isinstance(properties, dict) else ()
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+
+
+def list_chosen(
+    arguments: Mapping[str, Json], paths: Collection[str], spec: ToolSpec, policy: Policy
+) -> Iterator[tuple[str, str]]:
+    """Yield path and text of what stands at none of the paths, is no free text and not what holds without it.
+
+    Of a call whose values stand at these paths that is all else that could make it do another thing: `mode=hard`.
+    """
+    texts, _ = list_roles(spec, policy)
+    for leaf in list_leaves(arguments, spec):
+        if leaf.path[:LONGEST] not in paths and leaf.parameter not in texts and not _is_default(leaf, spec):
+            yield leaf.path[:LONGEST], write_leaf(leaf.given)
+
+
+def is_listed(leaf: Leaf, spec: ToolSpec) -> bool:
+    """Whether the tool itself lists a value, as a choice or as what holds where nothing is given."""
+    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
+    items = as_object(schema.get("items") or {})
+    choices = [*get_list(schema, "enum"), *get_list(items, "enum")]
+    return _is_default(leaf, spec) or (spec.is_own and leaf.given in choices)
+
+
+def _is_default(leaf: Leaf, spec: ToolSpec) -> bool:
+    """Whether a value holds as well where it is not given, as a tool says that is the operator's own."""
+    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
+    return spec.is_own and "default" in schema and schema["default"] == leaf.given

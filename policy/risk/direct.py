@@ -58,7 +58,7 @@ class Sentence(NamedTuple):
     aside: bool
 
 
-class Form(Struct, frozen=True):
+class MessageForm(Struct, frozen=True):
     """How a message is made. `content` are the words behind a colon, `head` the number of the sentence before it.
 
     `own` tells that no sentence is a question or unknown, and none shows, reports, doubts, waits or hangs on anything;
@@ -136,13 +136,13 @@ def is_framed(text: str, policy: Policy) -> bool:
 
 
 @remember
-def read_form(asked: tuple[str, tuple[str, ...]], policy: Policy) -> Form:
+def read_form(asked: tuple[str, tuple[str, ...]], policy: Policy) -> MessageForm:
     """Return how a message is made; `phrases` that ask are verbs as well, such as the words of a tool's name."""
     text, phrases = asked
-    return _Reader(phrases, policy).read(unicodedata.normalize("NFKC", text).translate(APOSTROPHES))
+    return _MessageReader(phrases, policy).read(unicodedata.normalize("NFKC", text).translate(APOSTROPHES))
 
 
-class _Reader:
+class _MessageReader:
     """Reads messages by the lists of a policy."""
 
     def __init__(self, phrases: tuple[str, ...], policy: Policy) -> None:
@@ -159,7 +159,7 @@ class _Reader:
         self.empty = {*self.leads, *direct.courtesies, *direct.belonging}
         self.vague = {*policy.scores.vague_words}
 
-    def read(self, text: str) -> Form:
+    def read(self, text: str) -> MessageForm:
         kept = cut_pasted(text, self.mandate)
         lines = [line.strip() for line in kept.splitlines() if line.strip()]
         sentences: list[Sentence] = []
@@ -188,7 +188,9 @@ class _Reader:
         own = plain and kinds.isdisjoint(("question", "unknown"))
         brief = not odd and len(lines) == 1 and head is None and not any(one.aside for one in sentences)
         tells = plain and head is None and kinds <= {"statement", "courtesy", "question"} and "statement" in kinds
-        return Form(tuple(sentences), tuple(content), head, own, brief, tells and sentences[0].kind != "question")
+        return MessageForm(
+            tuple(sentences), tuple(content), head, own, brief, tells and sentences[0].kind != "question"
+        )
 
     def read_line(self, line: str) -> Iterator[tuple[list[str], bool, bool]]:
         """Yield the words of each sentence of a line, whether it is a question, and whether one that is not polite."""

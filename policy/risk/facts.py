@@ -9,11 +9,11 @@ from functools import reduce
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry, is_believed
 from foregate.policy.risk.losses import explain_losses, is_wanted_anyway, list_unspoken
 from foregate.policy.risk.mandate import find_authority, is_meant, list_used_keys
 from foregate.policy.risk.permitted import find_permission
+from foregate.policy.risk.proposal import list_answered_slots
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,

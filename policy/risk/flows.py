@@ -34,9 +34,9 @@ _FOR_SHELL = compile_late(r"[\s;&|<>$`(){}]")
 _OPTION = compile_late(r"-[A-Za-z]{,3}\d*|--[a-z-]*|\d+")
 """An option without a value, or a number."""
 _PLACES = ("path", "url", "host")
-"""Kinds of targets of which a noun says too little: `the file` may be any."""
+"""Kinds of targets that a noun does not tell apart: `the file` may be any."""
 _PAIRED, _SEAM, _END = 6, 80, "\uffff"
-"""Texts of which two may hold halves of one passage, characters of each half, and what ends a pair."""
+"""How many texts are searched for two halves of one passage, characters of each half, and what ends a pair."""
 _BEFORE = 3
 """Words among which one may stand that makes what follows them the name of a thing: `the last mail`."""
 
@@ -44,7 +44,7 @@ _BEFORE = 3
 class CarriedText(NamedTuple):
     """A text that a call takes along: the number of the argument it stands in, the words as written, who said it.
 
-    `read` is None for encoded text that nobody said, and LOST for text of which nobody can tell where it was read.
+    `read` is None for encoded text that nobody said, and LOST for text whose source is unknown.
     """
 
     argument: int

@@ -11,9 +11,8 @@ import re2
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import STREAM, Segment, parse_command_line
-from foregate.policy.risk.commands import index_entries, is_wrapper, list_words, split_shell_words
+from foregate.policy.risk.commands import get_program_name, index_entries, is_wrapper, list_words, split_shell_words
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.reading import read_command_line
 from foregate.policy.risk.request import remember
 from foregate.policy.risk.wrapped import UNREAD
@@ -25,7 +24,7 @@ _OPERANDS, _READS, _ALWAYS_READS = "...", "-", "<"
 _STREAMS = ("-", "/dev/stdin", "/proc/self/fd/0", f"{STREAM}0")
 _CLUSTER = compile_late(r"-[A-Za-z0-9]*", re.ASCII)
 _MOST = 64
-"""Texts of one command that are read; of more, nobody knows what they say."""
+"""Texts of one command that are read; what further ones say is unknown."""
 
 
 class HandedText(NamedTuple):

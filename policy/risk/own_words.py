@@ -46,7 +46,7 @@ _LONG_QUOTATION = 12
 """Words of a quotation that can still be the name of something."""
 
 
-class Piece(NamedTuple):
+class MessageToken(NamedTuple):
     """A word as it was typed, or what stands between quotation marks, with the place of its sentence."""
 
     text: str
@@ -61,7 +61,7 @@ class OwnWords(Struct, frozen=True):
     negation reaches.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MessageToken, ...]
     sentences: tuple[str, ...]
     own: frozenset[int]
     forbidden: frozenset[int]
@@ -114,13 +114,13 @@ def widen_contract(_: None, policy: Policy) -> Contract:
     )
 
 
-def split_pieces(text: str, section: Mandate) -> tuple[list[Piece], list[str]]:
+def split_pieces(text: str, section: Mandate) -> tuple[list[MessageToken], list[str]]:
     """Return the words and quotations of a text, and its sentences."""
-    pieces: list[Piece] = []
+    pieces: list[MessageToken] = []
     sentences: list[str] = []
     begun = 0
     for start, end, kind, piece in find_pieces(text):
-        pieces.append(Piece(piece, kind, len(sentences)))
+        pieces.append(MessageToken(piece, kind, len(sentences)))
         broken = kind == "line" and piece != "\n"
         if broken or (kind == "word" and is_sentence_end(piece, text[end : end + _LONGEST_MONTH], section)):
             stop = start if broken else end
@@ -169,7 +169,7 @@ def is_sentence_end(word: str, following: str, section: Mandate) -> bool:
     return not (re.fullmatch(r"\W*(?:\w\.)+", bare) or trim_text(bare).casefold() in section.abbreviations)
 
 
-def is_question(last: Piece, sentence: str, section: Mandate) -> bool:
+def is_question(last: MessageToken, sentence: str, section: Mandate) -> bool:
     """Whether a sentence that ends so asks for an answer and not, politely, for something to be done."""
     if last.kind != "word" or "?" not in last.text[len(last.text.rstrip(_TAIL)) :]:
         return False
@@ -184,7 +184,7 @@ def is_question(last: Piece, sentence: str, section: Mandate) -> bool:
 class _Clauses:
     """The words of what is no question, the place of each one's piece, and the places where clauses end."""
 
-    def __init__(self, pieces: Sequence[Piece], asked: set[int]) -> None:
+    def __init__(self, pieces: Sequence[MessageToken], asked: set[int]) -> None:
         self.words: list[str] = []
         self.places: list[int] = []
         self.soft: set[int] = set()

@@ -8,8 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from foregate.policy.mandate_section import Mandate
-from foregate.policy.risk.moments import find_month, has_digit, read_moments
-from foregate.policy.risk.number_words import read_number_words
+from foregate.policy.risk.moments import find_month, has_digit, read_moments, read_number_words
 from foregate.policy.risk.own_words import OwnWords
 from foregate.policy.risk.sorts import read_bare_host
 from foregate.schemas.late_pattern import compile_late
@@ -24,7 +23,7 @@ _WIDEST_NUMBER = 4
 _POSSESSIVE = compile_late(r"'s$", re.IGNORECASE)
 
 
-class Place(NamedTuple):
+class ValuePosition(NamedTuple):
     """Where values stand in a message: the pieces, and each way to read them; a date and its time stand apart.
 
     `is_worded` is a number in words.
@@ -41,7 +40,7 @@ class Place(NamedTuple):
         return self.is_worded and Value("number", "1") in self.forms
 
 
-def find_places(words: OwnWords, section: Mandate) -> Iterator[Place]:
+def find_places(words: OwnWords, section: Mandate) -> Iterator[ValuePosition]:
     """Yield where values stand; the longest date, time or number first, so that none of its parts counts."""
     pieces, at = words.pieces, 0
     while at < len(pieces):
@@ -55,7 +54,7 @@ def find_places(words: OwnWords, section: Mandate) -> Iterator[Place]:
             worded, number = read_number_words(list_run(words, at), section)
             forms = frozenset([Value("number", str(number))] if worded else ())
         if forms:
-            yield Place(at, at + (worded or size), forms, worded > 0)
+            yield ValuePosition(at, at + (worded or size), forms, worded > 0)
         at += worded or size
 
 

@@ -1,4 +1,4 @@
-"""What the model proposed in words and the person plainly agreed to; pure."""
+"""What a reply of the person's answers: a question by naming it, or a proposal of the model by a plain yes. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.answers import is_open
 from foregate.policy.risk.own_words import list_deeds, read_own_words, split_pieces, widen_contract
 from foregate.policy.risk.places import split_moment
-from foregate.policy.risk.request import GONE, STOP, find_phrases, read_request, split_phrase, split_words
+from foregate.policy.risk.request import (
+    GONE,
+    STOP,
+    find_names,
+    find_phrases,
+    is_plain,
+    read_request,
+    split_phrase,
+    split_words,
+)
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.policy.risk.sorts import has_form
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.turn import Said
+from foregate.schemas.tool_call import SurveyedResource
+from foregate.schemas.turn import Said, Turn
 from foregate.schemas.value import Value
 
 _LAST = 2
@@ -126,3 +135,45 @@ def confirms(reply: str, policy: Policy) -> bool:
 
 def split_all(phrases: Iterable[str]) -> set[str]:
     return {word for phrase in phrases for word in split_phrase(phrase)}
+
+
+_ASKED = "uncertainty_clarification"
+_BOUND_TO_TARGET = ("target", "scope")
+
+
+def list_answered_slots(digest: str, aimed: Iterable[SurveyedResource], turn: Turn, policy: Policy) -> tuple[str, ...]:
+    """Return the slots of an earlier question that the person has answered for the call with this digest.
+
+    A target is answered by a reply that names it, or by a plain yes to this very call; so is how far the call may go,
+    where both were asked for. Any other slot is answered by a reply that is no question and does not say that nobody
+    knows. `aimed` are the resources of the call.
+    """
+    replies = tuple(said.text for said in turn.user_messages[1:] if said.actor == "user")
+    if policy.mandate.mode == "off" or not replies:
+        return turn.slots_answered
+    said = [text for text in replies if not is_open(text, policy)]
+    ids = [resource.id for resource in aimed]
+    was_asked = any((held.digest, held.code) == (digest, _ASKED) for held in turn.holds)
+    if any(_names_one(text, ids, policy) or (was_asked and _is_plain_yes(text, ids, policy)) for text in said):
+        return turn.slots_answered
+    left = _BOUND_TO_TARGET if "target" in turn.slots_answered else ()
+    return tuple(slot for slot in turn.slots_answered if slot not in left and said)
+
+
+def is_open(text: str, policy: Policy) -> bool:
+    """Whether a reply leaves open what it was asked: it asks back, or says that the person does not know."""
+    return text.rstrip().endswith("?") or next(find_phrases(split_words(text), policy.mandate.unsure), None) is not None
+
+
+def _names_one(text: str, ids: Iterable[str], policy: Policy) -> bool:
+    things = read_request((text,), policy).things
+    return any(find_names(name, things) for name in ids)
+
+
+def _is_plain_yes(text: str, ids: Iterable[str], policy: Policy) -> bool:
+    """Whether a reply agrees and says nothing else: `ok, count the lines` agrees to no deletion."""
+    request = read_request((text,), policy)
+    deeds = (phrase for effect, listed in policy.mandate.effects.items() if effect.changes for phrase in listed)
+    named = {word for name in ids for word in find_names(name, request.things)}
+    known = named.union(word for deed in deeds for word in split_phrase(deed))
+    return request.confirms and is_plain(text, policy, known)

@@ -358,6 +358,6 @@ def find_negated_places(words: Sequence[str], section: Contract) -> set[int]:
 
 
 def find_destination(words: Sequence[str], section: Contract, *, anywhere: bool) -> str:
-    """Return the named thing the words are to go to, "" when there is none; `anywhere` takes any named thing."""
+    """Return the named thing the words are to go to, "" for none; `anywhere` takes any named thing."""
     into = {end for _, end, _ in find_phrases(words, section.destinations)}
     return next((word for at, word in enumerate(words) if is_naming(word) and (anywhere or at in into)), "")

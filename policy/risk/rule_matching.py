@@ -12,11 +12,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.risk.further_words import explain_open_words, has_further_words
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.handed_text import runs_unread
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.mandate import list_outside_values
+from foregate.policy.risk.permitted import explain_open_words, has_further_words
 from foregate.policy.risk.reading import read_command_line
 from foregate.policy.risk.running import can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
@@ -195,7 +195,7 @@ def find_standing_rule(facts: CallFacts, depth: int, policy: Policy) -> str:
     """Return the id of the operator's allow rule that stands for a person's yes to a call, "" for none.
 
     It does where no other rule asks or denies, and never for a value that only text from outside said, for what a
-    person has to name, for what was lost, or for a call of which not everything is known.
+    person has to name, for what was lost, or for a call that is not known whole.
     """
     standing = policy.rules.standing
     if not standing or policy.rules.mode != "enforce" or facts.survey.problem or facts.unspoken:

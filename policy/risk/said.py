@@ -12,7 +12,7 @@ from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.moments import read_moments
 from foregate.policy.risk.own_words import OwnWords, list_deeds, read_own_words, widen_contract
-from foregate.policy.risk.places import Place, find_places, list_forms
+from foregate.policy.risk.places import ValuePosition, find_places, list_forms
 from foregate.policy.risk.request import GONE, find_phrases, find_wishes, read_message, remember
 from foregate.policy.risk.sorts import (
     are_alike,
@@ -48,12 +48,12 @@ class Mention(Struct, frozen=True):
     sentence: str
 
 
-class Message(Struct, frozen=True):
+class SaidMessage(Struct, frozen=True):
     """A message of the person's, and where values stand in it."""
 
     seq: int
     words: OwnWords
-    places: tuple[Place, ...]
+    places: tuple[ValuePosition, ...]
 
     def find(self, value: Value, of: frozenset[int]) -> list[int]:
         """Return where a value begins among these pieces, in order."""
@@ -135,7 +135,7 @@ class Message(Struct, frozen=True):
 class SaidValues(Struct, frozen=True):
     """The values that the person's own words of a task hold."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[SaidMessage, ...]
     section: Mandate
     words: frozenset[str] = frozenset()
     """The folded own words that may tell one record from another: no fillers, and none that asks for an effect."""
@@ -236,13 +236,13 @@ class SaidValues(Struct, frozen=True):
 def read_said(messages: tuple[Said, ...], policy: Policy) -> SaidValues:
     """Return the values of the person's own words in a task's messages."""
     read = ((said.seq, read_own_words(said.text, policy)) for said in messages if said.actor == "user")
-    found = (Message(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
+    found = (SaidMessage(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
     kept = tuple(found)
     own, asked = (frozenset(_list_telling_words(kept, policy, asked=asked)) for asked in (False, True))
     return SaidValues(kept, policy.mandate, own, asked)
 
 
-def _list_telling_words(messages: Iterable[Message], policy: Policy, *, asked: bool) -> Iterator[str]:
+def _list_telling_words(messages: Iterable[SaidMessage], policy: Policy, *, asked: bool) -> Iterator[str]:
     common = {*policy.scores.filler_words, *policy.scores.vague_words, *policy.mandate.general_words}
     common.update(list_deeds(policy))
     for message in messages:

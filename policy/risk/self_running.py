@@ -23,21 +23,21 @@ BARE_REPOSITORY = "git takes the folder for a repository and runs what its hooks
 _OTHER_PARTS = PARTS_OF_REPOSITORY[1:]
 
 
-class Contents(NamedTuple):
-    """What stands in a file before a change, None where there is none, and after it, None where that is unknown."""
+class FileContents(NamedTuple):
+    """What stands in a file before a change, None for a new file, and after it, None where that is unknown."""
 
     before: bytes | None
     after: bytes | None
 
 
-UNCHANGED = Contents(b"", b"")
+UNCHANGED = FileContents(b"", b"")
 
 
 def is_self_running(
     path: str,
     policy: Policy,
     exists: Callable[[str], bool],
-    read: Callable[[], Contents | None],
+    read: Callable[[], FileContents | None],
     *,
     is_link: bool = False,
 ) -> bool:
@@ -97,7 +97,7 @@ def is_in_bare_repository(path: str, exists: Callable[[str], bool]) -> bool:
     return False
 
 
-def has_changed_key(path: str, keys: tuple[str, ...], contents: Contents | None) -> bool:
+def has_changed_key(path: str, keys: tuple[str, ...], contents: FileContents | None) -> bool:
     """Whether a change puts something new under one of the keys; what cannot be read as JSON or TOML counts."""
     if contents is None or contents.after is None:
         return True

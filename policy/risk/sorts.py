@@ -14,7 +14,7 @@ _NO_YEAR = "--"
 
 
 def says(form: Value, value: Value) -> bool:
-    """Whether what was written says a value: it is the same, or a day of which one of both leaves the year out."""
+    """Whether what was written says a value: it is the same, or a day whose year one of both leaves out."""
     if form == value:
         return True
     if not form.kind == value.kind == "moment" or _NO_YEAR not in (form.normal[:2], value.normal[:2]):

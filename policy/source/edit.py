@@ -22,14 +22,14 @@ _STEP = 2
 """Columns by which what is new stands further right than what it belongs to."""
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """The value that a key is to have; None takes the key out. A rule stands under its id, as in `rules.list.ID`."""
 
     path: Path
     value: Data
 
 
-def list_changes(fragment: Data) -> Iterator[Change]:
+def list_changes(fragment: Data) -> Iterator[TextChange]:
     """Yield what a fragment of a policy changes: values and lists as they are, rules one by one.
 
     A `null` of the fragment is a value, by which an entry of a default goes.
@@ -38,11 +38,11 @@ def list_changes(fragment: Data) -> Iterator[Change]:
     while stack:
         path, value = stack.pop()
         if path == RULES and isinstance(value, list):
-            yield from (Change((*RULES, get_rule_id(rule)), rule) for rule in value)
+            yield from (TextChange((*RULES, get_rule_id(rule)), rule) for rule in value)
         elif isinstance(value, dict) and (value or not path):
             stack.extend(((*path, key), within) for key, within in reversed(value.items()))
         else:
-            yield Change(path, NULL if value is None else value)
+            yield TextChange(path, NULL if value is None else value)
 
 
 class _Null:
@@ -52,7 +52,7 @@ class _Null:
 NULL = _Null()
 
 
-def change_text(text: str, name: str, changes: Iterable[Change]) -> str:
+def change_text(text: str, name: str, changes: Iterable[TextChange]) -> str:
     """Return the text of a file with these changes; `name` is the file's for errors. Lines end as they did.
 
     Raises PolicyError where the text is no policy, or the change cannot be made without touching something else.
@@ -79,7 +79,7 @@ def _read_again(text: str, name: str) -> Data:
         return None
 
 
-def _change_data(data: Data, change: Change) -> None:
+def _change_data(data: Data, change: TextChange) -> None:
     """Make a change to plain values; mappings that are empty then go too."""
     path, value = change.path, None if change.value is NULL else change.value
     holder: Data = data
@@ -124,7 +124,7 @@ class _Found(NamedTuple):
     missing: Path
 
 
-def _change_once(text: str, change: Change) -> str:
+def _change_once(text: str, change: TextChange) -> str:
     root = YAML(typ="safe", pure=True).compose(text)
     if root is None:
         return _join_lines(text, render_block(_build_missing((), change.path, change.value), 0))
@@ -177,7 +177,7 @@ def _replace(text: str, old: Node, value: Data) -> str:
     return text[:start] + space + render_flow(value) + text[end:]
 
 
-def _insert(text: str, found: _Found, change: Change) -> str:
+def _insert(text: str, found: _Found, change: TextChange) -> str:
     """Put what is not there yet behind the last entry of what is."""
     holder, missing = found.values[-1], found.missing
     inside = change.path[: len(change.path) - len(missing)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path as FilePath
 
-from foregate.policy.source.edit import NULL, Change
+from foregate.policy.source.edit import NULL, TextChange
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES, get_rule_id, read_layer
 from foregate.policy.source.load import default_data
@@ -19,7 +19,7 @@ _STEP = compile_late(r'"(?:[^"\\]|\\.)*"|[^."]+')
 def parse_key(key: str) -> Path:
     """Return the path that a dotted key names; a step with dots in it stands in double quotes, as in `tools."a.b"`.
 
-    A rule stands under its id. Raises UsageError for a key nobody knows, with the nearest known one.
+    A rule stands under its id. Raises UsageError for an unknown key, with the nearest known one.
     """
     steps = _STEP.findall(key)
     if not steps or ".".join(steps) != key:
@@ -44,7 +44,7 @@ def get_schema_path(path: Path) -> Path:
     return (*RULES, 0, *path[len(RULES) + 1 :]) if path[: len(RULES)] == RULES and len(path) > len(RULES) else path
 
 
-def build_change(key: str, value: str | None, file: FilePath) -> Change:
+def build_change(key: str, value: str | None, file: FilePath) -> TextChange:
     """Return the change that gives a key of a file a value, written in YAML; None takes it out of the file.
 
     A key of a default's rule that the file does not have brings the whole rule. Raises UsageError, or PolicyError for
@@ -55,16 +55,16 @@ def build_change(key: str, value: str | None, file: FilePath) -> Change:
         raise UsageError("name a rule by its id, as in `rules.list.no-force-push`")
     wanted = None if value is None else read_value(value)
     if path[: len(RULES)] != RULES or wanted is None or value is None:
-        return Change(path, wanted)
+        return TextChange(path, wanted)
     own = read_layer(file, file.name, trusted=True).data.get("rules")
     listed = own.get("list") if isinstance(own, dict) else None
     name = path[len(RULES)]
     if len(path) == len(RULES) + 1 or any(get_rule_id(rule) == name for rule in listed or ()):
-        return Change(path, _name_rule(str(name), wanted) if len(path) == len(RULES) + 1 else wanted)
+        return TextChange(path, _name_rule(str(name), wanted) if len(path) == len(RULES) + 1 else wanted)
     known = next((rule for rule in default_data()["rules"]["list"] if rule["id"] == name), None)
     if known is None:
         raise UsageError(f"there is no rule `{escape_text(name)}`; give the whole rule as the value of its id")
-    return Change(path[: len(RULES) + 1], {**known, str(path[-1]): wanted})
+    return TextChange(path[: len(RULES) + 1], {**known, str(path[-1]): wanted})
 
 
 def _name_rule(name: str, rule: Data) -> Data:

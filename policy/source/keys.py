@@ -26,7 +26,7 @@ _FEW_NAMES = 8
 _NEAREST = 3
 
 
-class Keys:
+class FileKeys:
     """The keys of one kind of file; `whole` is what a sentence calls the whole of it.
 
     `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence; `others` leads
@@ -89,7 +89,7 @@ class Keys:
         return self.resolve_node(others) if names is None or step in names else None
 
     def find_unknown_keys(self, data: Data) -> Iterator[tuple[Path, str]]:
-        """Yield the path of every key nobody knows, with a sentence that names the nearest known one."""
+        """Yield the path of every unknown key, with a sentence that names the nearest known one."""
         stack: list[tuple[Path, Data]] = [((), data)]
         while stack:
             path, value = stack.pop()
@@ -104,7 +104,7 @@ class Keys:
                 stack.extend(((*path, place), within) for place, within in enumerate(value))
 
     def describe_unknown_key(self, path: Path, node: Mapping[str, Any], shown: str = "", within: Data = None) -> str:
-        """Return a sentence about a key nobody knows in a node; `shown` is how it is written, "" for as it stands.
+        """Return a sentence about an unknown key in a node; `shown` is how it is written, "" for as it stands.
 
         `within` is its value: one that wraps keys of the node is to be left out around them.
         """
@@ -185,7 +185,7 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(cut) + (", ..." if len(names) > _MOST_NAMES else "")
 
 
-POLICY = Keys(Policy, "a policy", lists="foregate policy show --effective")
+POLICY = FileKeys(Policy, "a policy", lists="foregate policy show --effective")
 """The keys of a policy file."""
 
 

@@ -27,7 +27,7 @@ RULES: Path = ("rules", "list")
 """The one list that a further file extends; a rule with the same id replaces."""
 
 REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads", "access", "code")))
-"""The mappings of which a file takes out an entry with `null`."""
+"""The mappings from which a file takes out an entry with `null`."""
 _DEFAULT = "default"
 
 
@@ -45,7 +45,7 @@ class Layer(Struct, frozen=True):
         return next((line for end in ends if (line := self.lines.get(format_path(end)))), 1)
 
 
-class Place(NamedTuple):
+class ValueSource(NamedTuple):
     """Where a value comes from: a layer, the line in its file, and the path there."""
 
     layer: Layer
@@ -57,10 +57,10 @@ class Tree(Struct):
     """The values in force and, by path, where each comes from."""
 
     data: dict[str, Data]
-    places: dict[Path, Place] = field(default_factory=dict)
+    places: dict[Path, ValueSource] = field(default_factory=dict)
 
     def get(self, path: Path) -> Data:
-        """Return the value at a path, None where there is none."""
+        """Return the value at a path, None for no value."""
         value: Data = self.data
         for step in path:
             try:
@@ -69,7 +69,7 @@ class Tree(Struct):
                 return None
         return value
 
-    def find_place(self, path: Path) -> Place | None:
+    def find_place(self, path: Path) -> ValueSource | None:
         """Return where a value comes from, or what is around it, None for the defaults."""
         ends = (path[:end] for end in range(len(path), -1, -1))
         return next((self.places[end] for end in ends if end in self.places), None)
@@ -99,7 +99,7 @@ class Tree(Struct):
         self.forget_places(path)
         origin = source if source is not None else path
         for here, _ in walk_values(value):
-            self.places[*path, *here] = Place(layer, layer.find_line((*origin, *here)), (*origin, *here))
+            self.places[*path, *here] = ValueSource(layer, layer.find_line((*origin, *here)), (*origin, *here))
 
     def remove_entry(self, path: Path) -> None:
         del self.get(path[:-1])[path[-1]]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from foregate.policy.source.keys import Keys
+from foregate.policy.source.keys import FileKeys
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over
 from foregate.policy.source.strict_yaml import LEFT_OUT, Data, Path, Problem, escape_text, name_path, walk_values
 from foregate.schemas.errors import PolicyError
@@ -21,7 +21,7 @@ _ROUNDS = 8
 def find_problems(
     layer: Layer,
     tree: Tree,
-    keys: Keys,
+    keys: FileKeys,
     find_senseless: Callable[[Tree], Iterable[Problem]],
     faults: Sequence[Problem] = (),
 ) -> list[Problem]:
@@ -106,7 +106,7 @@ def find_doubled_rules(layer: Layer) -> Iterator[Problem]:
         seen.setdefault(name, line)
 
 
-def find_empty_keys(layer: Layer, keys: Keys) -> Iterator[tuple[Path, str]]:
+def find_empty_keys(layer: Layer, keys: FileKeys) -> Iterator[tuple[Path, str]]:
     """Yield path and sentence for every key with nothing behind it that may only be left out: a rule with an empty
     `command` would match every one."""
     for path, value in walk_values(layer.data):
@@ -115,7 +115,7 @@ def find_empty_keys(layer: Layer, keys: Keys) -> Iterator[tuple[Path, str]]:
             yield path, f"`{shown}` is empty; allowed is {keys.describe_allowed_at(path)}"
 
 
-def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[Path, Problem]]:
+def find_misfits(tree: Tree, keys: FileKeys) -> Iterator[tuple[Path, Problem]]:
     """Yield the path of every value that is not of its key's type, with line and sentence."""
     try:
         keys.model.model_validate_json(json.dumps(tree.data))
@@ -125,7 +125,7 @@ def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[Path, Problem]]:
             yield path, locate_problem(tree, path, describe_misfit(tree, path, item["type"], keys))
 
 
-def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
+def describe_misfit(tree: Tree, path: Path, kind: str, keys: FileKeys) -> str:
     key = escape_text(tree.name_path(path))
     if kind == "missing":
         return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"

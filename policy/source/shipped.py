@@ -14,15 +14,17 @@ from foregate.policy.source.strict_yaml import Data, parse_yaml
 from foregate.telemetry.diagnostics import get_diagnostics
 
 FOLDER = FilePath(__file__).parent.parent
-"""Where the policies that come with Foregate lie."""
+"""The folder of the policies that come with Foregate."""
 DEFAULT = "default.yaml"
+BESIDE = ("advanced.yaml", "lists/*.yaml")
+"""Files that hold more of the default values, as globs: what few people tune, and lists of words and names."""
 COMPILED = "compiled.jsonl"
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """What one YAML file says; `digest` is the SHA-256 of the text it was made from.
+    """What one YAML file says, or all files of the defaults; `digest` is the SHA-256 of the text it was made from.
 
-    A default.yaml has `comments`, by dotted key; a file that is laid over it has `lines` instead, for errors.
+    The defaults have `comments`, by dotted key; a file that is laid over them has `lines` instead, for errors.
     """
 
     file: str
@@ -66,20 +68,44 @@ def find_compiled(text: str) -> Compiled | None:
 
 @cache
 def find_default(folder: FilePath) -> Compiled | None:
-    """Return the compiled form of a folder's default.yaml; None where it was made from another text, which is told."""
-    found = read_compiled(folder).get(compute_digest((folder / DEFAULT).read_bytes()))
+    """Return the compiled form of a folder's defaults; None where it was made from other texts, which is told."""
+    found = read_compiled(folder).get(compute_digest(b"\0".join(map(FilePath.read_bytes, list_default_files(folder)))))
     if found is None:
         get_diagnostics().warning("compiled_form_left_out", file=str(folder / COMPILED), read=DEFAULT)
     return found
 
 
+def list_default_files(folder: FilePath) -> list[FilePath]:
+    """Return the files of a folder's defaults: default.yaml, and those that hold more of the same keys."""
+    return [folder / DEFAULT, *(file for glob in BESIDE for file in sorted(folder.glob(glob)))]
+
+
 def parse_default(folder: FilePath, *, decimals: bool = False) -> tuple[dict[str, Data], Mapping[str, str]]:
-    """Return the values of a folder's default.yaml and the comments of its keys; the values are not to be changed."""
-    if (found := find_default(folder)) is not None:
-        return found.values, found.comments
-    text = (folder / DEFAULT).read_text("utf-8")
-    values, lines = parse_yaml(text, DEFAULT, decimals=decimals)
-    return values, find_comments(text, lines)
+    """Return the values of a folder's defaults and the comments of their keys; the values are not to be changed."""
+    found = find_default(folder) or read_defaults(folder, decimals=decimals)
+    return found.values, found.comments
+
+
+def read_defaults(folder: FilePath, *, decimals: bool = False) -> Compiled:
+    """Return what the files of a folder's defaults say together, read anew."""
+    files = list_default_files(folder)
+    whole = Compiled(DEFAULT, compute_digest(b"\0".join(map(FilePath.read_bytes, files))), {}, {})
+    for file in files:
+        text = file.read_text("utf-8")
+        values, lines = parse_yaml(text, str(file.relative_to(folder)), decimals=decimals)
+        join_values(whole.values, values)
+        for key, said in find_comments(text, lines).items():
+            whole.comments.setdefault(key, said)
+    return whole
+
+
+def join_values(values: dict[str, Data], more: Mapping[str, Data]) -> None:
+    """Put further keys into values; no value stands in two files."""
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            join_values(values[key], value)
+        else:
+            values[key] = value
 
 
 def find_comments(text: str, places: Mapping[str, int]) -> dict[str, str]:
@@ -100,14 +126,10 @@ def find_comments(text: str, places: Mapping[str, int]) -> dict[str, str]:
 
 
 def compile_files(folder: FilePath, laid_over: Iterable[str] = (), *, decimals: bool = False) -> bytes:
-    """Return the compiled form of a folder's default.yaml and of the files `laid_over` it, read anew."""
-    files = []
-    for name in (DEFAULT, *laid_over):
+    """Return the compiled form of a folder's defaults and of the files `laid_over` them, read anew."""
+    files = [read_defaults(folder, decimals=decimals)]
+    for name in laid_over:
         text = (folder / name).read_text("utf-8")
         values, lines = parse_yaml(text, name, decimals=decimals)
-        digest = compute_digest(text.encode())
-        if name == DEFAULT:
-            files.append(Compiled(name, digest, values, find_comments(text, lines)))
-        else:
-            files.append(Compiled(name, digest, values, lines=lines))
+        files.append(Compiled(name, compute_digest(text.encode()), values, lines=lines))
     return format_compiled(files)

@@ -53,7 +53,7 @@ def parse_yaml(
     from ruamel.yaml.error import MarkedYAMLError
 
     refuse_text(text, name)
-    builder = _Builder(name, decimals, faults)
+    builder = _YamlBuilder(name, decimals, faults)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take_event(event)
@@ -118,7 +118,7 @@ class _Open(Struct):
     key: str | None = None
 
 
-class _Builder(Struct):
+class _YamlBuilder(Struct):
     """Builds values from the parser's events, one at a time, and refuses at the first surprise."""
 
     name: str

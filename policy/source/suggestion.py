@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from foregate.policy.source.edit import Change, change_text, list_changes
+from foregate.policy.source.edit import TextChange, change_text, list_changes
 from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.schemas.errors import UsageError
 from foregate.schemas.late_pattern import compile_late
@@ -23,11 +23,11 @@ class Suggestion(Struct, frozen=True):
     """What a file suggests: the words above it, a paragraph each, and what it changes."""
 
     words: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[TextChange, ...]
     layer: Layer
 
 
-def format_suggestion(words: Sequence[str], changes: Iterable[Change]) -> str:
+def format_suggestion(words: Sequence[str], changes: Iterable[TextChange]) -> str:
     """Return the text of a suggestion's file; `words` are paragraphs for whoever decides about it."""
     paragraphs = ["\n".join(f"# {line}" for line in wrap(make_visible(said), _WIDTH)) for said in words if said.strip()]
     return change_text("\n#\n".join([_MARK, *paragraphs]) + "\n", "the suggestion", changes)
@@ -58,7 +58,7 @@ def find_suggestion(named: str, folder: FilePath) -> FilePath:
     """Return the file of a suggestion by its id, which is kept in `folder`, or by its path.
 
     An id never means a file of the current folder; such a file is named with its ending, or as `./NAME`. Raises
-    UsageError where there is none of that id.
+    UsageError for an unknown id.
     """
     if not _ID.fullmatch(named):
         return FilePath(named).expanduser()

@@ -12,6 +12,7 @@ _EFFECTS = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "c
 _MANDATE = ("narration", "drift", "plan", "critique", "approval")
 _ASKING = ("plan", "critique", "approval")
 USERS: Mapping[str, tuple[str, ...]] = {
+    **{gate: (gate,) for gate in GATES},  # each judges by its own section
     "version": (),
     "holds": ("prelude",),
     "limits": ("loop",),
@@ -20,21 +21,12 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "limits.verification_rounds": ("postlude",),
     "safety": ("plan", "critique"),
     "scope": ("narration", "plan", "critique", "approval"),
-    "validity": ("validity",),
-    "rules": ("rules",),
     "rules.list": ("rules", "approval"),
-    "narration": ("narration",),
-    "drift": ("drift",),
-    "uncertainty": ("uncertainty",),
-    "evidence": ("evidence",),
-    "plan": ("plan",),
     "plan.binding": ("plan", "critique", "approval"),
     "plan.on_unavailable": ("plan", "approval"),
     "plan.max_bytes": ("planner",),
-    "critique": ("critique",),
     "critique.level": ("critique", "plan"),
     "critique.max_bytes": ("critic",),
-    "approval": ("approval",),
     "approval.expires": ("questions",),
     "postlude": ("postlude",),
     "postlude.mode": ("loop",),

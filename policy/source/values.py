@@ -39,7 +39,7 @@ def is_whole(path: Path) -> bool:
 
 
 def compare_policies(before: Policy, after: Policy) -> dict[Path, tuple[Data, Data]]:
-    """Return what differs: by path the value before and after, None where there is none."""
+    """Return what differs: by path the value before and after, None for no value."""
     if before.hash == after.hash:
         return {}
     old, new = list_values(before), list_values(after)

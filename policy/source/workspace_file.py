@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -12,6 +12,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.http import is_host_match
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, refuse, walk_values
+from foregate.schemas.codes import GATES
+from foregate.schemas.judgement import Mode
 from foregate.schemas.tool_spec import Effect
 
 Outcome = Literal["tightened", "same", "ignored", "loosens"]
@@ -115,7 +117,6 @@ _NAMED = (
     (LOWER, "", "scope.max_resources uncertainty.threshold critique.risk critique.uncertainty mcp.restarts"),
     (LOWER, "", "serving.away runtime.patience"),
     (POSITIVE, "validity.", "max_bytes max_depth max_references"),
-    (MODE, "", "rules.mode narration.mode drift.mode uncertainty.mode evidence.mode plan.mode critique.mode"),
     (TRUE, "", "rules.refused_before"),
     (HIGHER, "", "narration.min_chars mcp.backoff runtime.backoff"),
     (LIMIT, "", "plan.changed_resources critique.risk_in_doubt"),
@@ -146,7 +147,16 @@ _NAMED = (
     (POSITIVE, "files.", "max_read max_output max_hash max_entries max_survey"),
 )
 """Directions, a section or "" for whole names, and the keys that are tightened so."""
+
+
+def _read_type(section: str, key: str) -> Any:
+    """Return the type of a key of a section, None where it has no such key."""
+    model: Any = Policy.model_fields[section].annotation
+    return model.model_fields[key].annotation if key in model.model_fields else None
+
+
 TIGHTER: dict[str, Direction] = {
+    **{f"{gate}.mode": MODE for gate in GATES if _read_type(gate, "mode") == Mode},
     **{f"{section}{key}": direction for direction, section, keys in _NAMED for key in keys.split()},
     "version": build_order_direction(1),
     "holds": build_order_direction("call", "whole_response"),

@@ -9,10 +9,10 @@ from foregate.schemas.version import __version__ as __version__
 if TYPE_CHECKING:
     from foregate.agent.models.openai.model import OpenAIModel
     from foregate.agent.models.openai.retries import Retries
-    from foregate.agent.planning.ask.planner import Planning
-    from foregate.agent.planning.format.configuration import Configuration, load_configuration
-    from foregate.agent.planning.format.other_values import with_values
-    from foregate.agent.planning.run.answering import PlanReport
+    from foregate.agent.planning.answering import PlanReport
+    from foregate.agent.planning.configuration import Configuration, load_configuration
+    from foregate.agent.planning.other_values import with_values
+    from foregate.agent.planning.planner import Planning
     from foregate.agent.session.interaction import AbsentPerson
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.result import RunResult as Outcome
@@ -191,10 +191,10 @@ __all__ += ["SessionHeld", "SyncError", "TamperedLog", "ToolsRefused", "UsageErr
 _HOMES = {
     "foregate.agent.models.openai.retries": "Retries",
     "foregate.agent.models.openai.model": "OpenAIModel",
-    "foregate.agent.planning.ask.planner": "Planning",
-    "foregate.agent.planning.format.configuration": "Configuration load_configuration",
-    "foregate.agent.planning.format.other_values": "with_values",
-    "foregate.agent.planning.run.answering": "PlanReport",
+    "foregate.agent.planning.planner": "Planning",
+    "foregate.agent.planning.configuration": "Configuration load_configuration",
+    "foregate.agent.planning.other_values": "with_values",
+    "foregate.agent.planning.answering": "PlanReport",
     "foregate.agent.session.interaction": "AbsentPerson",
     "foregate.agent.session.result": "RunResult RunResult:Outcome",
     "foregate.agent.session.session": "Session",

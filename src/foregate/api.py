@@ -17,9 +17,9 @@ from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.ask.planner import Planning
-    from foregate.agent.planning.format.configuration import Configuration, PlanMode
-    from foregate.agent.planning.run.answering import PlanReport
+    from foregate.agent.planning.answering import PlanReport
+    from foregate.agent.planning.configuration import Configuration, PlanMode
+    from foregate.agent.planning.planner import Planning
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
@@ -164,7 +164,7 @@ class Agent:
 
         Without a sound plan the result names every defect. Raises UsageError without a planning model.
         """
-        from foregate.agent.planning.ask.planner import make_plan
+        from foregate.agent.planning.planner import make_plan
 
         with self._work():
             opened = await self._open_session()
@@ -178,10 +178,10 @@ class Agent:
         proposes a further plan, which the `person` confirms, or which stays in the log. Raises UsageError with neither
         `person` nor `confirmed`, and for a plan that is not sound.
         """
-        from foregate.agent.planning.ask.asking import sentence
-        from foregate.agent.planning.ask.planner import record_proposal
-        from foregate.agent.planning.format.validator import validate
-        from foregate.agent.planning.run.run_plan import PlanController
+        from foregate.agent.planning.asking import sentence
+        from foregate.agent.planning.controller import PlanController
+        from foregate.agent.planning.planner import record_proposal
+        from foregate.agent.planning.validator import validate
 
         if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from foregate.evidence.state.recorded_turns import InForce, Lookup, rebuild_turn
-from foregate.gates.questions import find_first_origin
+from foregate.gates.support.questions import find_first_origin
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import restore_policy

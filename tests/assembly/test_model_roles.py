@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate import Agent
-from foregate.agent.planning.format.configuration import load_configuration
+from foregate.agent.planning.configuration import load_configuration
 from foregate.agent.testing.model import ScriptedModel
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -36,7 +36,7 @@ BOUNDS = {
     "audit list --gate plan --json": ((87, 140), f"{READING} typer._adapters"),
     "log stats": ((65, 140), f"{NEVER} {SPOKEN} {YAML}"),
     "policy show": ((88, 108), f"{NEVER} {SPOKEN} {YAML}"),
-    "run hello": ((415, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
+    "run hello": ((415, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tag_dialects"),
     "run read a.txt": (
         (415, 195),
         f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.pages foregate.tuning.fuzzing",
@@ -80,5 +80,5 @@ def test_a_command_loads_no_more_modules_than_it_is_known_to_need(command: str, 
 
 
 def test_the_program_sees_what_is_loaded(place: tuple[str, str]) -> None:
-    assert {"pydantic", "foregate.gates.plain_schema"} <= {*load("run read a.txt", *place)}
+    assert {"pydantic", "foregate.gates.support.plain_schema"} <= {*load("run read a.txt", *place)}
     assert Path(place[0], "events.db").exists()

@@ -19,7 +19,7 @@ from foregate.cli.commands.reports import format_changes as what_if_lines
 from foregate.cli.commands.reports import format_explanation as explanation_lines
 from foregate.cli.commands.reports import format_statistics as statistics_lines
 from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
-from foregate.gates.call_plan import PLAN_REASONS
+from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn, redecide
 from foregate.policy.policy import Policy

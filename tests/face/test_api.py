@@ -14,7 +14,7 @@ import pytest
 
 import foregate
 from foregate import Agent
-from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool

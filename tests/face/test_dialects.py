@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
-from foregate.agent.planning.format.configuration import load_configuration
+from foregate.agent.planning.configuration import load_configuration
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.cli.terminal.screen import Screen
 from foregate.schemas import strict_json

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate, is_grant_for
-from foregate.gates.questions import Ask
+from foregate.gates.support.questions import Ask
 from foregate.schemas.judgement import Grant, Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.tool_call import Command, Survey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.call_plan import PLAN_REASONS, CallPlanGate
+from foregate.gates.plan import PLAN_REASONS, PlanGate
 from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.judgement import Need, Standing, Voided
 from foregate.schemas.plan import PlanInForce
@@ -379,6 +379,6 @@ def test_the_decision_records_the_plan_and_its_counts() -> None:
 
 
 def test_what_works_in_a_sandbox_needs_no_plan_beforehand() -> None:
-    gate = CallPlanGate(POLICY, CATALOGUE)
+    gate = PlanGate(POLICY, CATALOGUE)
     for contained, due in ((True, 0), (False, 1)):
-        assert len(gate.find_due_calls(turn(RUN), [facts_of(RUN, contained=contained)])) == due
+        assert len(gate.select_calls([facts_of(RUN, contained=contained)], turn(RUN))) == due

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.gates.critique import has_waited_for_a_name
-from foregate.gates.critique_request import mark
+from foregate.gates.support.critique_request import mark
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.judgement import Standing
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.flows import is_planned_flow
 from foregate.gates.prelude import build_prelude, judge
+from foregate.gates.support.planned_steps import is_planned_flow
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.malformed import build_example, describe_wanted, wrap_lists
+from foregate.gates.support.schema_check import SchemaCheck
 
 TEXTS: dict[str, Any] = {
     "type": "object",

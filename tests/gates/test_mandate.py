@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.mandate import list_unnamed_values, name_outside
-from foregate.gates.plan_scope import find_covering_items
+from foregate.gates.support.mandate import list_unnamed_values, name_outside
+from foregate.gates.support.plan_scope import find_covering_items
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Judgement, Need, Standing

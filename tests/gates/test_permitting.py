@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.permitting import read_permitted
+from foregate.gates.support.permitting import read_permitted
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.permitted import find_permission, is_value_covered
 from foregate.schemas import strict_json

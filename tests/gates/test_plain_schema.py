@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
-from foregate.gates.plain_schema import fits_plainly, read_plain_type
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.plain_schema import fits_plainly, read_plain_type
+from foregate.gates.support.schema_check import SchemaCheck
 from foregate.policy.source.load import default_policy
 from foregate.schemas import strict_json
 
@@ -46,7 +46,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(NAMES, KINDS, max_size=3), st.lists(NAMES, max_size=2), st.booleans(), st.data())
+@given(st.dictionaries(NAMES, KINDS, max_size=3), st.lists(NAMES, max_size=2, unique=True), st.booleans(), st.data())
 def test_no_arguments_fit_plainly_that_the_schema_refuses(
     properties: dict[str, Any], required: list[str], closed: bool, data: st.DataObject
 ) -> None:

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.evidence.state.uses import Uses
-from foregate.gates.blind_plan import bring_into_force
-from foregate.gates.blind_scope import find_planned_item
-from foregate.gates.plan import _Planning
-from foregate.gates.plan_scope import build_call_items
+from foregate.gates.plan import PlanGate
 from foregate.gates.prelude import build_prelude, judge
+from foregate.gates.support.blind_planner import BlindPlanner
+from foregate.gates.support.plan_scope import build_call_items
+from foregate.gates.support.planned_steps import find_planned_item
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.plan import Flow, PlanInForce
 from foregate.schemas.plan_terms import use_items
-from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import Origin, Permit, Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
 from foregate.schemas.turn import Counters, Turn, TurnRecord
@@ -90,7 +89,7 @@ def planned(of: Turn, *steps: dict[str, Any], **changes: Any) -> Judgement | Nee
 
 def in_force(*steps: dict[str, Any], says: str = SAYS, **changes: Any) -> PlanInForce:
     made = BlindPlan.model_validate(blind_plan(*steps, **changes))
-    return bring_into_force(made, [], CATALOGUE, turn(says=says), POLICY)
+    return BlindPlanner(POLICY, CATALOGUE).put_in_force(made, [], turn(says=says))
 
 
 def covers(call: ToolCall, plan: PlanInForce, says: str = SAYS, **sources: Any) -> bool:
@@ -202,7 +201,7 @@ def test_nobody_plans_for_a_child_task() -> None:
 def test_what_was_done_before_the_plan_counts_against_it() -> None:
     made = BlindPlan.model_validate(blind_plan(TO_ANN))
     used = replace(of_calls(), said_used={f"words:{ANN.casefold()}": 1})
-    plan = bring_into_force(made, [], CATALOGUE, used, POLICY)
+    plan = BlindPlanner(POLICY, CATALOGUE).put_in_force(made, [], used)
     assert (plan.items[0].used, covers(pay(), plan)) == (1, False)
 
 
@@ -315,19 +314,19 @@ def test_a_call_that_the_person_asked_for_in_so_many_words_uses_its_step_up() ->
     of = of_calls(pay(), pay(number=2), plan=in_force(TO_ANN))
     facts = compute_turn_facts(of, POLICY, CATALOGUE)
     said, other = replace(facts["c1"], authority="said"), replace(facts["c2"], authority="open")
-    planning = _Planning(POLICY, CATALOGUE, of, SoFar(facts))
-    assert planning.compare(of.plan, [other], [said, other]) == ([other], {"c1": (0,)})
-    assert planning.compare(of.plan, [other], [other]) == ([], {"c2": (0,)})
+    gate = PlanGate(POLICY, CATALOGUE)
+    assert gate.find_uncovered(of.plan, [other], [said, other], of) == ([other], {"c1": (0,)})
+    assert gate.find_uncovered(of.plan, [other], [other], of) == ([], {"c2": (0,)})
 
 
 def test_a_plan_made_for_a_call_stands_for_no_value_that_only_a_person_can_name() -> None:
     of = of_calls(pay())
     facts = compute_turn_facts(of, POLICY, CATALOGUE)["c1"]
     made = PlanInForce(1, "goal", build_call_items(facts, "plan-v1-step-1"))
-    planning = _Planning(POLICY, CATALOGUE, of, SoFar({"c1": facts}))
+    gate = PlanGate(POLICY, CATALOGUE)
     for authority, left in (("open", 0), ("outside", 1)):
         one = replace(facts, authority=authority)
-        assert len(planning.compare(made, [one], [one])[0]) == left
+        assert len(gate.find_uncovered(made, [one], [one], of)[0]) == left
 
 
 def test_in_a_child_task_a_step_of_the_plan_covers_only_what_the_person_said() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.call_plan import PLAN_REASONS
+from foregate.gates.plan import PLAN_REASONS
 from foregate.schemas.judgement import Judgement, Need, Standing
 from tests.gates.blind import blind_plan
 from tests.gates.test_plan import TO_ANN, TO_BEN, in_force, judged, of_calls, pay

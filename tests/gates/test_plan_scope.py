@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.evidence.state.task import REFUSALS
-from foregate.gates.call_plan import is_same_target
-from foregate.gates.plan_scope import approve_item, build_call_items, find_covering_items, put_in_force
+from foregate.gates.support.call_planner import is_same_target
+from foregate.gates.support.plan_scope import approve_item, build_call_items, find_covering_items, put_in_force
 from foregate.schemas.plan import Plan, PlanInForce, ScopeItem
 from foregate.schemas.tool_call import CallFacts, Command, Survey, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind

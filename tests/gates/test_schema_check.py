@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import SchemaError
 
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.schema_check import SchemaCheck
 
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"type": "object", "required": "path"}, {"properties": []}])

@@ -12,7 +12,7 @@ from foregate.agent.session.result import DELEGATE
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.gates.prelude import build_prelude
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.schema_check import SchemaCheck
 from foregate.gates.validity import ValidityGate
 from foregate.policy.source.load import default_policy
 from foregate.schemas.judgement import Standing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.written_permission import Written, narrow_permission, write_permission
+from foregate.gates.support.written_permission import WrittenPermission, narrow_permission, write_permission
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.permitted import is_covered
 from foregate.schemas.errors import UsageError
@@ -20,7 +20,7 @@ POLICY = policy_with({})
 
 
 def written(tool: str, **given: Any) -> Permission:
-    return write_permission(CATALOGUE[tool], Written(**given), POLICY)
+    return write_permission(CATALOGUE[tool], WrittenPermission(**given), POLICY)
 
 
 def covers(permission: Permission, of: ToolCall) -> bool:
@@ -79,7 +79,7 @@ def test_a_command_that_runs_a_file_of_the_workspace_is_permitted_where_that_fil
     with pytest.raises(UsageError, match=r"it runs `sub/build\.py`"):
         write_permission(
             CATALOGUE["run_command"],
-            Written("python build.py", folder="sub"),
+            WrittenPermission("python build.py", folder="sub"),
             POLICY,
             lambda path: path == "sub/build.py",
         )
@@ -111,7 +111,7 @@ OPEN = "git push origin"
     ],
 )
 def test_narrowing_covers_less_and_says_so(tool: str, given: dict[str, Any], less: dict[str, Any], words: str) -> None:
-    narrow = narrow_permission(written(tool, **given), Written(**less))
+    narrow = narrow_permission(written(tool, **given), WrittenPermission(**less))
     assert narrow.words.startswith(words)
 
 
@@ -140,11 +140,11 @@ def test_narrowing_covers_less_and_says_so(tool: str, given: dict[str, Any], les
 )
 def test_what_is_as_wide_or_wider_is_no_narrower(tool: str, given: dict[str, Any], more: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        narrow_permission(written(tool, **given), Written(**more))
+        narrow_permission(written(tool, **given), WrittenPermission(**more))
 
 
 def test_what_was_narrowed_to_all_its_words_lets_no_further_one_through() -> None:
-    exact = narrow_permission(written("run_command", command=OPEN, further=True), Written(f"{OPEN} main"))
+    exact = narrow_permission(written("run_command", command=OPEN, further=True), WrittenPermission(f"{OPEN} main"))
     assert covers(exact, call("run_command", f"{OPEN} main"))
     assert not covers(exact, call("run_command", f"{OPEN} main dev"))
     assert not covers(replace(exact, until="2020-01-01T00:00:00.000000Z"), call("run_command", f"{OPEN} main"))

@@ -51,73 +51,62 @@ CODE = compile_late(r"(?=.*[^\W\d_])(?:.*\d){4}")
 """A word that names something, such as an account."""
 HEADING = compile_late(r"\Acontent of `[^`]*`\n")
 """How a plan heads the text of what it read."""
-PlannedStep = tuple[str, str, str, None, int]
-"""Tool, target, description, effect (the tool's own) and uses."""
+PlannedStep = tuple[str, str, str, int]
+"""Tool, target, description and uses."""
 
 
 def write_plan(messages: Sequence[Message], stumbles: bool) -> str:
-    """Return a plan for the calls of the newest request, as JSON text.
+    """Return a plan as JSON text: for the calls of a request, or where it shows none from the person's words alone.
 
-    What nobody asked for gets a plan without a goal, which is no plan. One that stumbles forgets the risks at first.
+    Calls that nobody asked for get a plan without a goal, which is no plan. One that stumbles forgets the risks at
+    first.
     """
-    request = read_object(messages[-1].text)
-    if not (calls := request.get("calls")):
+    request = read_object(messages[1].text)
+    calls = request.get("calls", ())
+    if not (is_blind := "tools" in request) and not calls:
         return ""
     wishes = understand(request["user_words"]).wishes
-    named = [(call["tool"], call["target"]) for call in calls]
-    rows: list[PlannedStep] = [(*name, f"{name[0]} on {name[1] or 'what it names'}", None, 1) for name in named]
-    if not request["amendment"]:
-        rows += [row for wish in wishes for row in list_steps(wish) if row[:2] not in named]
-    steps = [dict(zip(("tool", "target", "description", "effect", "uses"), row, strict=True)) for row in rows]
-    done = (f"{rows[0][2]}: done, and nothing else changed", None, None, None)
-    criteria = [done, *(criterion for wish in wishes for criterion in list_criteria(wish))]
-    forgets = stumbles and request["plan"] is None and not request["defect"]
-    goal = describe_goal([wish for wish in wishes if wish.verb in KINDS]) or f"Do what was asked with {rows[0][0]}"
+    steps = [row for wish in wishes for row in list_steps(wish)]
+    known = [wish for wish in wishes if wish.verb in KINDS]
+    if is_blind:
+        steps += [("git_push", "", describe(w), 1) for w in known for c in list_changes(w) if c.name == "git_push"]
+        first, other = (steps or [("read_file", "", "look at what is there", 1)])[0], "Do what was asked"
+        offered = {tool["name"] for tool in request["tools"]}
+        planned = [build_blind_step(*row) for row in steps if row[0] in offered]
+        done, risks = "everything asked for is done, and nothing else changed", ["it could do more than was asked"]
+    else:
+        named: list[PlannedStep] = [
+            (call["tool"], call["target"], f"{call['tool']} on {call['target'] or 'what it names'}", 1)
+            for call in calls
+        ]
+        if not request["amendment"]:
+            named += [row for row in steps if row[:2] not in [one[:2] for one in named]]
+        first, other = named[0], f"Do what was asked with {named[0][0]}"
+        planned = [{**name_step(*row), "effect": None, "uses": row[3]} for row in named]
+        done, risks = f"{first[2]}: done, and nothing else changed", list(map(describe_risk, calls))
+    forgets = stumbles and request.get("plan") is None and not request.get("defect")
+    criteria = [(done, None, None, None), *(criterion for wish in wishes for criterion in list_criteria(wish))]
     plan: dict[str, Json] = {
-        "goal": goal if are_asked_for(calls, wishes) else "",
+        "goal": (describe_goal(known) or other) if is_blind or are_asked_for(calls, wishes) else "",
         "success_criteria": [dict(zip(("text", "check", "target", "expected"), row, strict=True)) for row in criteria],
-        "first_action": dict(zip(("tool", "target", "description"), rows[0], strict=False)),
+        "first_action": name_step(*first),
         "requires_verification": True,
-        "risky_actions": [] if forgets else [describe_risk(call) for call in calls],
-        "version": 1,
-        "planned_steps": steps,
+        "risky_actions": [] if forgets else list[Json](risks),
+        "version": 2 if is_blind else 1,
+        "planned_steps": list[Json](planned),
     }
-    return strict_json.canonical(plan).decode()
+    return strict_json.canonical({**plan, "flows": []} if is_blind else plan).decode()
 
 
-def write_blind_plan(messages: Sequence[Message], stumbles: bool) -> str:
-    """Return a plan from the person's words alone, as JSON text; one that stumbles forgets the risks at first."""
-    request = read_object(messages[1].text)
-    wishes = understand(request["user_words"]).wishes
-    offered = {tool["name"] for tool in request["tools"]}
-    rows = [row for wish in wishes for row in list_steps(wish)]
-    rows += [("git_push", "", describe(w), None, 1) for w in wishes for c in list_changes(w) if c.name == "git_push"]
-    steps: list[Json] = [
-        {
-            "tool": tool,
-            "effect": None,
-            "uses": uses,
-            "targets": [{"argument": None, "said": on, "read": None, "record": None, "field": None}] if on else [],
-            "bounds": [],
-            "description": says,
-        }
-        for tool, on, says, _, uses in rows
-        if tool in offered
-    ]
-    first = next(((tool, on, says) for tool, on, says, *_ in rows), ("read_file", "", "look at what is there"))
-    open_ = ("everything asked for is done, and nothing else changed", None, None, None)
-    criteria = [open_, *(criterion for wish in wishes for criterion in list_criteria(wish))]
-    plan: dict[str, Json] = {
-        "goal": describe_goal([wish for wish in wishes if wish.verb in KINDS]) or "Do what was asked",
-        "success_criteria": [dict(zip(("text", "check", "target", "expected"), row, strict=True)) for row in criteria],
-        "first_action": dict(zip(("tool", "target", "description"), first, strict=True)),
-        "requires_verification": True,
-        "risky_actions": [] if stumbles and not request.get("defect") else ["it could do more than was asked"],
-        "version": 2,
-        "planned_steps": steps,
-        "flows": [],
-    }
-    return strict_json.canonical(plan).decode()
+def name_step(tool: str, target: str, description: str, uses: int) -> dict[str, Json]:
+    return {"tool": tool, "target": target, "description": description}
+
+
+def build_blind_step(tool: str, target: str, description: str, uses: int) -> dict[str, Json]:
+    """Return a step whose target is what the person said."""
+    said: dict[str, Json] = {"argument": None, "said": target, "read": None, "record": None, "field": None}
+    step: dict[str, Json] = {"tool": tool, "effect": None, "uses": uses, "description": description, "bounds": []}
+    return {**step, "targets": [said] if target else []}
 
 
 def describe_goal(wishes: Sequence[Wish]) -> str:
@@ -129,12 +118,12 @@ def list_steps(wish: Wish) -> Iterator[PlannedStep]:
     """Yield what changes something for a wish, as far as it is known before looking; of files that match, ten."""
     kind, says = KINDS.get(wish.verb), describe(wish)
     if wish.verb == "sweep":
-        yield "delete_path", wish.text if wish.folder == "." else f"{wish.folder}/{wish.text}", says, None, 10
+        yield "delete_path", wish.pattern, says, 10
     elif kind is not None and kind.tool in PLANNED:
-        yield kind.tool, wish.target, says, None, 1
+        yield kind.tool, wish.target, says, 1
     for call in list_changes(wish):
         if call.name in PLANNED:
-            yield from ((call.name, target, says, None, 1) for target in list_targets(call))
+            yield from ((call.name, target, says, 1) for target in list_targets(call))
 
 
 def list_changes(wish: Wish) -> Sequence[ToolCall]:
@@ -317,7 +306,7 @@ def fill_task(conversation: RehearsalConversation) -> ModelResponse:
 
 
 def write_plan_results(messages: Sequence[Message]) -> str:
-    """Return the answer to a plan's results as JSON text: what came of each task, and never a further plan.
+    """Return the answer to a plan's results as JSON text: the outcome of each task, and never a further plan.
 
     Tasks before a change that called nothing but tools that are there to look only prepare it, and go unsaid.
     """

@@ -1,4 +1,4 @@
-"""What the rehearsal model reads out of a conversation: the request in hand, and what came of its calls since.
+"""What the rehearsal model reads out of a conversation: the request in hand, and the answers to its calls since.
 
 Plain English is understood by a table of patterns, each the sentence of one kind of wish. A pattern sees a clause in
 which every quoted passage is one mark. What its named groups mean stands at `_fill_wish`. Several wishes may stand in
@@ -258,6 +258,11 @@ class Wish(Struct, frozen=True):
         """`target` without a slash behind it; the workspace where it is empty."""
         return self.target.rstrip("/") or "."
 
+    @property
+    def pattern(self) -> str:
+        """The files that match `text` in `folder`, as a glob."""
+        return self.text if self.folder == "." else f"{self.folder}/{self.text}"
+
 
 class UnderstoodRequest(Struct, frozen=True):
     """What a message wants: wishes in order, whether it wants words and nothing else, and whether those of a poem."""
@@ -270,7 +275,7 @@ class UnderstoodRequest(Struct, frozen=True):
 def understand(text: str) -> UnderstoodRequest:
     """Return what a message wants. Never raises; what is not understood is a wish with the verb `unknown`.
 
-    `it` stands for the path named just before, `a copy` for the text sent before it; where there is none, the clause is
+    `it` stands for the path named just before, `a copy` for the text sent before it; without such a text the clause is
     not understood.
     """
     quoted: list[str] = []

@@ -55,7 +55,7 @@ Changes = Sequence[ToolCall] | Told | None
 """Calls to make, or why there are none; None where they are not known before looking."""
 
 
-class Kind(Struct, frozen=True):
+class WishKind(Struct, frozen=True):
     """One kind of wish. `says` is the end of "I am to ..." with the wish's fields in it.
 
     `looks` is a call made first, `changes` those made in its light, `shows` what is answered. A
@@ -218,7 +218,7 @@ def read_failure(wish: Wish, seen: Answers) -> Changes:
 
 
 def failing_place(output: str) -> tuple[str, int]:
-    """Return file and line of the last place a test's output names in the workspace, "" where there is none."""
+    """Return file and line of the last place a test's output names in the workspace, "" for none."""
     found = [(name.removeprefix("./"), int(line)) for name, line in _PLACE.findall(output)]
     return next((place for place in reversed(found) if not place[0].startswith(_ELSEWHERE)), ("", 0))
 
@@ -245,51 +245,51 @@ def commit_changes(wish: Wish, seen: Answers) -> Changes:
     return add_and_commit(wish, seen)
 
 
-KINDS: dict[str, Kind] = {
-    "append": Kind("append a line to {target}", "read_file path=target", append, tool="write_file"),
-    "commit": Kind('commit {changed} with the message "{text}"', "git_status", add_and_commit),
-    "commit_if": Kind(
+KINDS: dict[str, WishKind] = {
+    "append": WishKind("append a line to {target}", "read_file path=target", append, tool="write_file"),
+    "commit": WishKind('commit {changed} with the message "{text}"', "git_status", add_and_commit),
+    "commit_if": WishKind(
         "commit what has changed, if anything has",
         "git_status",
         commit_changes,
         when='{"task": #, "lines_at_least": 2}',
     ),
-    "create_directory": Kind("create the folder {target}", "", "create_directory path=target"),
-    "debug": Kind(
+    "create_directory": WishKind("create the folder {target}", "", "create_directory path=target"),
+    "debug": WishKind(
         *("run the tests and see where they fail", "run_tests", read_failure, show_failure, True),
         tool="read_file",
         when='{"not": {"task": #, "exit_code": 0}}',
     ),
-    "delegate": Kind('hand over "{text}"', "delegate task=text", shows=show_output, planned=False),
-    "delete": Kind("delete {words}", "read_file path=words", "delete_path path=words", looks_may_fail=True),
-    "diff": Kind("show the diff", "git_diff", shows=show_output),
-    "docstring": Kind("add a docstring to {text} in {target}", "read_file path=target", document, tool="edit_file"),
-    "fetch": Kind("fetch {target}", "", "http_request method=GET url=target", show_output),
-    "greet": Kind("", changes=lambda wish, seen: Told(f"Hello. {WHO} Say `help` to see what I understand.")),
-    "help": Kind("", changes=lambda wish, seen: Told(HELP)),
-    "list": Kind("list the files in {target}", "list_files path=target", shows=show_output),
-    "log": Kind("show the log", "git_log", shows=show_output),
-    "mail": Kind("read the mail", "read_mail", shows=show_output, planned=False),
-    "move": Kind(
+    "delegate": WishKind('hand over "{text}"', "delegate task=text", shows=show_output, planned=False),
+    "delete": WishKind("delete {words}", "read_file path=words", "delete_path path=words", looks_may_fail=True),
+    "diff": WishKind("show the diff", "git_diff", shows=show_output),
+    "docstring": WishKind("add a docstring to {text} in {target}", "read_file path=target", document, tool="edit_file"),
+    "fetch": WishKind("fetch {target}", "", "http_request method=GET url=target", show_output),
+    "greet": WishKind("", changes=lambda wish, seen: Told(f"Hello. {WHO} Say `help` to see what I understand.")),
+    "help": WishKind("", changes=lambda wish, seen: Told(HELP)),
+    "list": WishKind("list the files in {target}", "list_files path=target", shows=show_output),
+    "log": WishKind("show the log", "git_log", shows=show_output),
+    "mail": WishKind("read the mail", "read_mail", shows=show_output, planned=False),
+    "move": WishKind(
         "move {target} to {other}",
         "read_file path=target",
         "move_path source=target destination=other",
         looks_may_fail=True,
     ),
-    "overview": Kind("say what is in this repository", "list_files path=.", read_readme, show_overview),
-    "push": Kind("push {text} to {target}", "", "git_push remote=target branch=text", planned=False),
-    "read": Kind("read {words}", "read_file path=words", shows=show_files, looks_may_fail=True),
-    "recall": Kind("look into memory", "recall query=text", shows=show_output, planned=False),
-    "remember": Kind('remember "{text}"', "", "remember key=target text=text", planned=False),
-    "replace": Kind('replace "{text}" with "{other}" in {target}', "read_file path=target", substitute),
-    "run": Kind("run `{line}`", "", "run_command argv=words", show_run),
-    "search": Kind('search for "{text}" in {target}', "search_text pattern=text path=target", shows=show_output),
-    "send": Kind('send "{text}" to {target}', "", "send_message to=target text=text", planned=False),
-    "shell": Kind("run `{text}` in a shell", "", "run_shell command=text", show_run),
-    "status": Kind("show git's status", "git_status", shows=show_output),
-    "sweep": Kind(
+    "overview": WishKind("say what is in this repository", "list_files path=.", read_readme, show_overview),
+    "push": WishKind("push {text} to {target}", "", "git_push remote=target branch=text", planned=False),
+    "read": WishKind("read {words}", "read_file path=words", shows=show_files, looks_may_fail=True),
+    "recall": WishKind("look into memory", "recall query=text", shows=show_output, planned=False),
+    "remember": WishKind('remember "{text}"', "", "remember key=target text=text", planned=False),
+    "replace": WishKind('replace "{text}" with "{other}" in {target}', "read_file path=target", substitute),
+    "run": WishKind("run `{line}`", "", "run_command argv=words", show_run),
+    "search": WishKind('search for "{text}" in {target}', "search_text pattern=text path=target", shows=show_output),
+    "send": WishKind('send "{text}" to {target}', "", "send_message to=target text=text", planned=False),
+    "shell": WishKind("run `{text}` in a shell", "", "run_shell command=text", show_run),
+    "status": WishKind("show git's status", "git_status", shows=show_output),
+    "sweep": WishKind(
         "delete the files {text} in {target}", "list_files path=folder glob=text", delete_matches, tool="delete_path"
     ),
-    "test": Kind("run the tests", "", "run_tests", show_run),
-    "write": Kind("write {target}", "", "write_file path=target content=text"),
+    "test": WishKind("run the tests", "", "run_tests", show_run),
+    "write": WishKind("write {target}", "", "write_file path=target content=text"),
 }

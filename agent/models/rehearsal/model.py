@@ -31,7 +31,7 @@ from foregate.schemas.tool_call import ToolCall
 
 T = TypeVar("T")
 Play = Generator[ModelResponse, Exchange, T]
-"""A piece of work: yields responses, is sent exchanges, returns what came of it."""
+"""A piece of work: yields responses, is sent exchanges, returns a result."""
 
 BATCH = 10
 """Calls made with one response."""
@@ -73,8 +73,7 @@ class RehearsalModel(Struct, frozen=True):
         """Answer a chat, planner or critic request; never raises for one that Foregate makes."""
         match request.purpose:
             case "plan":
-                write = advice.write_blind_plan if request.schema_name.endswith("_v2") else advice.write_plan
-                response = ModelResponse(write(request.messages, self.stumbles))
+                response = ModelResponse(advice.write_plan(request.messages, self.stumbles))
             case "task_plan":
                 response = ModelResponse(advice.write_task_plan(request.messages))
             case "plan_results":
@@ -166,7 +165,7 @@ class Performance(Struct):
         return "\n\n".join(parts)
 
     def fulfil(self, wish: Wish, *, looks: bool = True) -> Play[Told]:
-        """Fulfil one wish and return what came of it in words; without `looks`, change at once."""
+        """Fulfil one wish and return the result in words; without `looks`, change at once."""
         kind = KINDS[wish.verb]
         first = look(wish) if looks else []
         saying = "" if is_harmless(wish) else "I read it first." if wish.target else "I look first."
@@ -192,8 +191,7 @@ class Performance(Struct):
             yield from self.attempt("", build_call("fix_file", path=wish.target, old=wish.text, new=wish.other))
             yield from self.attempt("", build_call("edit_file", file=wish.target, old=wish.text, new=wish.other))
         elif wish.verb == "sweep":
-            pattern = wish.text if wish.folder == "." else f"{wish.folder}/{wish.text}"
-            (swept,) = yield from self.attempt("", build_call("run_shell", command=f"rm -f {pattern}"))
+            (swept,) = yield from self.attempt("", build_call("run_shell", command=f"rm -f {wish.pattern}"))
             if swept.ok:
                 yield from self.attempt("I see to it that they go by themselves.", AUTOMATE)
                 return Told(f"Done: {describe(wish)}.")
@@ -261,7 +259,7 @@ class Performance(Struct):
         return f"{KINDS['overview'].shows(self.conversation.meaning.wishes[0], seen)}\n\n{NOTED}"
 
     def attempt(self, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
-        """Make calls, follow what the gates answer, and return what came of each in the end.
+        """Make calls, follow what the gates answer, and return the last answer to each.
 
         Raises TurnedBack where a gate turns the whole request.
         """

@@ -37,7 +37,7 @@ from foregate.agent.workspace.work_sandbox import (
 )
 from foregate.agent.workspace.workspace import Workspace, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
-from foregate.policy.risk.access_request import FORMS, parse_access
+from foregate.policy.risk.access import FORMS, parse_access
 from foregate.policy.risk.reading import (
     CommandReading,
     can_hold_work,

@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT202012
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.workspace.json_file import LockedJsonFile
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.schema_check import SchemaCheck
 from foregate.gates.validity import measure_depth
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.tools.remote.connection import RuntimeConnection
 from foregate.agent.tools.remote.protocol import CallToSurvey, Look, Problem, Recall, Request, Response, Seen, Welcome
 from foregate.agent.tools.tool import BaseToolSource
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.support.schema_check import SchemaCheck
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 from foregate.schemas.late_pattern import compile_late

@@ -11,7 +11,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.format.configuration import Configuration
+    from foregate.agent.planning.configuration import Configuration
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.assembly.followed_policy import FollowedPolicy
     from foregate.policy.policy import Policy
@@ -72,7 +72,7 @@ def choose_policy(setting: SessionOptions, workspace: Path) -> tuple[LoadedPolic
 
 def choose_configuration(setting: SessionOptions) -> tuple[Configuration, list[Path]]:
     """Return the configuration in force, and the places one is read from by this session or by the next."""
-    from foregate.agent.planning.format.configuration import FILE, Configuration, load_configuration
+    from foregate.agent.planning.configuration import FILE, Configuration, load_configuration
 
     usual = FILE.get_place(environ=setting.environ)
     if isinstance(setting.config, Configuration):
@@ -94,7 +94,7 @@ def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> P
 def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for an unknown one."""
     from foregate.agent.dialects.dialect_model import build_dialect_model
-    from foregate.agent.dialects.tags.names import Names
+    from foregate.agent.dialects.names import Names
 
     names = Names.from_json(configuration.dialect.model_dump(exclude={"name"}))
     return build_dialect_model(model, dialect, names, shell=policy.commands.execute_command == "run_shell")

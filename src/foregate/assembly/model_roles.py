@@ -11,7 +11,7 @@ from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
     from foregate.agent.models.openai.retries import OnRetry
-    from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, Role
+    from foregate.agent.planning.configuration import Configuration, ModelConfiguration, Role
     from foregate.assembly.learnt_endpoints import LearntEndpoints
 
 

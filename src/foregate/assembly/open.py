@@ -15,7 +15,7 @@ from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import Log
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.format.configuration import Configuration
+    from foregate.agent.planning.configuration import Configuration
     from foregate.agent.session.session import Session
     from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.followed_policy import FollowedPolicy

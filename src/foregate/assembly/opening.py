@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from foregate.agent.effects.kept_previews import encode_previews
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.runner import run_child_task
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.controller import PlanController
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.linked import Lineage, draft_switches, fold_lineage
 from foregate.agent.session.session import Session

@@ -13,7 +13,7 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.format.configuration import Configuration, PlanMode
+    from foregate.agent.planning.configuration import Configuration, PlanMode
     from foregate.agent.session.session_log import Listener
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.tool import Tool

@@ -20,8 +20,8 @@ from foregate.evidence.state.recorded_turns import (
     read_call_history,
     read_judged_turns,
 )
-from foregate.gates.questions import find_first_origin
 from foregate.gates.replay.counterfactuals import NO_CALL, Counterfactual, CounterfactualSearch
+from foregate.gates.support.questions import find_first_origin
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy, describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path

@@ -18,7 +18,7 @@ from foregate.console.review_pages import KEYS
 from foregate.gates.replay.other_values import find_domain
 from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.comments import explain_key
-from foregate.policy.source.edit import Change
+from foregate.policy.source.edit import TextChange
 from foregate.policy.source.load import LoadedPolicy, load_policy_layers
 from foregate.policy.source.strict_yaml import Path, format_path
 from foregate.policy.source.suggestion import format_suggestion
@@ -75,7 +75,7 @@ async def send_patch(console: Console, request: Request) -> Response:
     dial = await find_dial(console, path, now, value)
     if dial is None:
         raise UsageError("what this comes to is still being worked out; try again in a minute")
-    text = format_suggestion([describe_dial(dial)], [Change(path, value)])
+    text = format_suggestion([describe_dial(dial)], [TextChange(path, value)])
     about = {"Content-Disposition": f'attachment; filename="{dial.key}-{value}.yaml"'}
     return Response(text, media_type="application/yaml", headers=about)
 

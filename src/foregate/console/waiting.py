@@ -17,9 +17,9 @@ from foregate.cli.terminal.approval_rows import describe_standing, explain_deliv
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME
 from foregate.cli.terminal.value_rows import name_path
 from foregate.console.form import ConsoleForm
-from foregate.gates.permitting import NARROW as PROJECT
-from foregate.gates.permitting import WIDER
-from foregate.gates.replies import build_reply, list_choices
+from foregate.gates.support.permitting import NARROW as PROJECT
+from foregate.gates.support.permitting import WIDER
+from foregate.gates.support.replies import build_reply, list_choices
 from foregate.pages.texts import VisibleText
 from foregate.schemas.errors import UsageError
 from foregate.schemas.question import Question

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from foregate.assembly.home import find_judged_sessions, find_session
 from foregate.audit.pieces import Progress
-from foregate.policy.source.edit import Change, change_text
+from foregate.policy.source.edit import TextChange, change_text
 from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import layer_policy
@@ -141,7 +141,7 @@ def subtract(calls: Mapping[str, RuledCall], others: Mapping[str, RuledCall]) ->
     return [ruled for address, ruled in calls.items() if address not in others]
 
 
-Dial: TypeAlias = Sequence[Change]
+Dial: TypeAlias = Sequence[TextChange]
 """One key with the values it is to have, in the order they are tried."""
 _MOST = 64
 """Settings that are tried at most: each is judged over all sessions."""
@@ -161,7 +161,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
     """Return the layer of a policy file with other values; raise PolicyError where that makes no policy."""
-    changes = [Change(parse_key(key), value) for key, value in values.items()]
+    changes = [TextChange(parse_key(key), value) for key, value in values.items()]
     data, lines = parse_yaml(change_text(base, file, changes), file)
     layer = Layer(file, file, data, lines)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
+from foregate.agent.dialects.dialect import Dialect, ParsedResponse
 from foregate.schemas.strict_json import Json
 from tests.agent.dialects.specs import TOOLS
 

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from foregate.agent.dialects.bare_markup import find_bare_markup
+from foregate.agent.dialects.dialect import Dialect, ParsedResponse
 from foregate.agent.dialects.dialect_model import AutoModel, ConsensusReader
-from foregate.agent.dialects.json.dialect import JsonDialect, parse_text
-from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
-from foregate.agent.dialects.text.bare_markup import find_bare_markup
-from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
+from foregate.agent.dialects.json_dialect import JsonDialect, parse_text
+from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from tests.agent.dialects import test_json_any_text, test_tags_any_text
 from tests.agent.dialects.conformance import CASES, Case
-from tests.agent.dialects.json import test_json_any_text
 from tests.agent.dialects.specs import TOOLS
-from tests.agent.dialects.tags import test_tags_any_text
 
 DIALECTS: Sequence[Dialect] = (JsonDialect(), ServiceTags(), ActionTags())
 WRITTEN = [(case, text) for case in CASES for text in dict.fromkeys(case.written.values())]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
-from foregate.agent.dialects.text.dialect import Dialect
+from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.schemas.message import Message
 from tests.agent.dialects.conformance import CASES, Case
 from tests.agent.dialects.specs import TOOLS

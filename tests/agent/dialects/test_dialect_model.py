@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.tag_dialects import ActionTags
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.schemas.event import ModelResponded

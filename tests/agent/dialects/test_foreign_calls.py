@@ -9,8 +9,8 @@ import pytest
 
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.dialects.foreign_calls import take_call
-from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.tag_dialects import ActionTags
+from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.gates.validity import ValidityGate

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import AutoModel, DialectModel
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.tag_dialects import ServiceTags
-from foregate.agent.dialects.text.dialect import Dialect
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.tag_dialects import ServiceTags
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retries import Retries
 from foregate.agent.session.result import RunResult

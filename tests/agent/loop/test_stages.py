@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.json.dialect import JsonDialect
+from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import reason_to_stop_stages, run, run_to_outcome, take_step
 from foregate.agent.session.stopping import stop_task

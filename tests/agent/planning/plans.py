@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from foregate.agent.loop.runner import take_step
-from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.format.configuration import Configuration, load_configuration
-from foregate.agent.planning.run.answering import PlanReport
-from foregate.agent.planning.run.control import decide, follow_plan, preview_open_tasks, record_confirmation
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.answering import PlanReport
+from foregate.agent.planning.configuration import Configuration, load_configuration
+from foregate.agent.planning.control import decide, follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.controller import PlanController
+from foregate.agent.planning.planner import record_proposal
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.cli.commands.demo import run_git

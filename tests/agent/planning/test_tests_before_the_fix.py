@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.format.reader import Reading, read_plan
-from foregate.agent.planning.format.validator import Validation, validate_reading
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.reader import Reading, read_plan
+from foregate.agent.planning.validator import Validation, validate_reading
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy

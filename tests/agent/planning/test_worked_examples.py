@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.run.answering import PlanReport
-from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.answering import PlanReport
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.control import follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.planner import make_plan
 from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
-from foregate.gates.blind_plan import KEY
+from foregate.gates.support.blind_planner import KEY
 from foregate.schemas.errors import ModelError
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse

@@ -14,7 +14,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.session.advice import read_advice
 from foregate.agent.session.masked_words import KnownWords
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
-from foregate.gates.blind_plan import strip_schema
+from foregate.gates.support.blind_planner import strip_schema
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import ModelRequest
 from tests.agent.world import World

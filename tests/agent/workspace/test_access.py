@@ -12,7 +12,7 @@ import pytest
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan, build_no_access
 from foregate.agent.sandbox.visible import plan_read
 from foregate.agent.workspace.access import check_secrets_stay, give_access
-from foregate.policy.risk.access_request import parse_access
+from foregate.policy.risk.access import parse_access
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import AccessError, WorkspaceError
 from tests.policies import policy_with

@@ -20,7 +20,7 @@ from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_w
 from foregate.agent.workspace.process import ProcessResult, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.access_request import parse_access
+from foregate.policy.risk.access import parse_access
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.cli.chat.stream import Misheard, Utterance, parse_utterance
-from foregate.gates.replies import check_calls
+from foregate.gates.support.replies import check_calls
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply

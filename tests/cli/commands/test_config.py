@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.planning.format.configuration import default_configuration, lay_over_defaults, read_explanations
+from foregate.agent.planning.configuration import default_configuration, lay_over_defaults, read_explanations
 from tests.cli.conftest import Cli
 
 

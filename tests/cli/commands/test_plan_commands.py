@@ -10,7 +10,7 @@ import pytest
 
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.planner import FROM_FILE
+from foregate.agent.planning.planner import FROM_FILE
 from foregate.schemas.event_body import Kind
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.verify import verify_session

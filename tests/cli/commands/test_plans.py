@@ -12,9 +12,9 @@ from rich.console import Console
 
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.planner import make_plan, record_proposal
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.run.answering import PlanReport
+from foregate.agent.planning.answering import PlanReport
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.planner import make_plan, record_proposal
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.open import open_session

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.control import follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.planner import record_proposal
 from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import parse_response
-from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
+from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.cli.terminal.detected import MOST, describe_order, describe_texts, format_detected_calls
 from foregate.cli.terminal.layout import count_columns
 from foregate.schemas.model_response import Block, ModelResponse

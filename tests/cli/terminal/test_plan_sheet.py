@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.run.control import follow_plan, preview_open_tasks
-from foregate.agent.planning.run.outlook import PlanPreview, describe_call
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.control import follow_plan, preview_open_tasks
+from foregate.agent.planning.outlook import PlanPreview, describe_call
+from foregate.agent.planning.planner import record_proposal
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.terminal.plan_sheet import format_plan_sheet, format_summary, format_task

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.effects.undo import Preview
-from foregate.agent.planning.run.outlook import PlanPreview
+from foregate.agent.planning.outlook import PlanPreview
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.plan_sheet import PlanPerson
 from foregate.cli.terminal.screen import Screen

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
-from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.run.control import (
+from foregate.agent.planning.control import (
     end_declined,
     follow_plan,
     get_plan_state,
@@ -12,6 +11,7 @@ from foregate.agent.planning.run.control import (
     record_confirmation,
     roll_back_plans,
 )
+from foregate.agent.planning.planner import record_proposal
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanEntry, PlanState, read_plans
 from foregate.schemas.task_plan import TaskPlan

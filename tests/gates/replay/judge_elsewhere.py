@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
-from foregate.gates.schema_check import build_check
+from foregate.gates.support.schema_check import build_check
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement

@@ -13,7 +13,7 @@ from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.reach import ReachReader, list_condition_paths
 from foregate.gates.replay.redecide import PolicyComparison
-from foregate.gates.schema_check import SchemaCheck, has_references
+from foregate.gates.support.schema_check import SchemaCheck, has_references
 from foregate.gates.validity import ValidityGate
 from foregate.policy.followed import PolicyReading
 from foregate.policy.policy import Policy

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.access_request import parse_access
+from foregate.policy.risk.access import parse_access
 from foregate.schemas.errors import AccessError
 from foregate.schemas.sandbox import Access
 

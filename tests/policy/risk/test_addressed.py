@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.gates.blind_plan import bring_into_force
-from foregate.gates.blind_scope import find_planned_item
+from foregate.gates.support.blind_planner import BlindPlanner
+from foregate.gates.support.planned_steps import find_planned_item
 from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.facts import compute_turn_facts
@@ -90,7 +90,7 @@ CATALOGUE = build_catalogue([MAIL])
 
 def in_force(target: str, policy: Policy) -> PlanInForce:
     made = BlindPlan.model_validate(blind_plan(blind_step("send_mail", ("to", target), uses=2)))
-    return bring_into_force(made, [], CATALOGUE, turn(), policy)
+    return BlindPlanner(policy, CATALOGUE).put_in_force(made, [], turn())
 
 
 def covers(target: str, says: str, source: Source, policy: Policy) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.policy.risk.answers import list_answered_slots
+from foregate.policy.risk.proposal import list_answered_slots
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.evidence.records import read_records
-from foregate.policy.risk.candidates import Wanted
+from foregate.policy.risk.candidates import WantedValue
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.strict_json import Json
@@ -30,7 +30,7 @@ def gives(
     (record,) = read_records(json.dumps(row))
     policy = default_policy()
     own = read_said((Said(1, said, "user"),), policy)
-    return Wanted(value, path, amount, agreed, own, lambda one: True, policy.mandate).is_given_by(record, name)
+    return WantedValue(value, path, amount, agreed, own, lambda one: True, policy.mandate).is_given_by(record, name)
 
 
 def test_the_only_value_of_its_sort_is_given_whatever_its_field_is_called() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.carrying import find_cargo
+from foregate.policy.risk.http import find_cargo
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
 from tests.policies import policy_with

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.number_words import read_number_words
+from foregate.policy.risk.moments import read_number_words
 from foregate.policy.source.load import default_policy
 
 SECTION = default_policy().mandate

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.permitting import is_permitted
-from foregate.gates.questions import Ask
+from foregate.gates.support.permitting import is_permitted
+from foregate.gates.support.questions import Ask
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.permitted import are_targets_covered, is_covered, is_target_covered, is_value_covered
 from foregate.schemas.permission import Permission, PermittedValue

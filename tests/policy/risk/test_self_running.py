@@ -7,7 +7,7 @@ import pytest
 from foregate.policy.policy import Policy
 from foregate.policy.risk.self_running import (
     BARE_REPOSITORY,
-    Contents,
+    FileContents,
     explain_running,
     find_entry,
     is_self_running,
@@ -21,7 +21,7 @@ def nothing(path: str) -> bool:
 
 def is_run(path: str, policy: Policy, before: bytes | None = None, after: bytes | None = b"x") -> bool:
     """Return whether writing `after` at a path is a change of what runs by itself."""
-    return is_self_running(path, policy, nothing, lambda: Contents(before, after))
+    return is_self_running(path, policy, nothing, lambda: FileContents(before, after))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_runs_only_when_it_is_started_is_not_among_them(policy: Policy, pat
 @pytest.mark.parametrize("path", [".github", "web/.VSCode", "gradle", ".idea", ".config"])
 def test_a_link_may_stand_for_a_folder_in_which_such_files_are_looked_for(policy: Policy, path: str) -> None:
     def is_link_run(at: str) -> bool:
-        return is_self_running(at, policy, nothing, lambda: Contents(None, b"x"), is_link=True)
+        return is_self_running(at, policy, nothing, lambda: FileContents(None, b"x"), is_link=True)
 
     assert is_link_run(path)
     assert not is_run(path, policy)
@@ -177,7 +177,7 @@ def test_contents_nobody_can_tell_count_as_a_change(policy: Policy) -> None:
 def test_a_folder_that_becomes_a_bare_repository_runs_by_itself(
     policy: Policy, path: str, there: set[str], counts: bool
 ) -> None:
-    assert is_self_running(path, policy, there.__contains__, lambda: Contents(None, b"x")) is counts
+    assert is_self_running(path, policy, there.__contains__, lambda: FileContents(None, b"x")) is counts
 
 
 def test_an_empty_list_knows_no_such_file_and_no_bare_repository() -> None:

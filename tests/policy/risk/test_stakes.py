@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.policy.risk.stakes import describe_access, describe_stakes
+from foregate.policy.risk.losses import describe_access, describe_stakes
 from foregate.policy.source.load import default_policy
 from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import CallFacts, Command, Survey

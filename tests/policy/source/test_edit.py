@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.source.edit import NULL, Change, change_text, list_changes
+from foregate.policy.source.edit import NULL, TextChange, change_text, list_changes
 from foregate.policy.source.strict_yaml import Data, Path, parse_yaml
 from foregate.schemas.errors import PolicyError
 
@@ -35,7 +35,7 @@ rules:
 
 def change(*changes: tuple[str, Data], text: str = FILE) -> str:
     """The file with values at dotted keys."""
-    return change_text(text, "mine.yaml", [Change(tuple(key.split(".")), value) for key, value in changes])
+    return change_text(text, "mine.yaml", [TextChange(tuple(key.split(".")), value) for key, value in changes])
 
 
 def differing(after: str) -> tuple[list[str], list[str]]:
@@ -139,9 +139,9 @@ def test_a_fragment_is_a_list_of_changes_with_rules_one_by_one() -> None:
     rule = {"id": "x", "then": "ask"}
     fragment = {"a": {"b": 1, "c": None}, "rules": {"mode": "off", "list": [rule]}, "tools": {}}
     assert set(map(repr, list_changes(fragment))) == {
-        repr(Change(("a", "b"), 1)),
-        repr(Change(("a", "c"), NULL)),
-        repr(Change(("rules", "mode"), "off")),
-        repr(Change(("rules", "list", "x"), rule)),
-        repr(Change(("tools",), {})),
+        repr(TextChange(("a", "b"), 1)),
+        repr(TextChange(("a", "c"), NULL)),
+        repr(TextChange(("rules", "mode"), "off")),
+        repr(TextChange(("rules", "list", "x"), rule)),
+        repr(TextChange(("tools",), {})),
     }

@@ -23,6 +23,7 @@ from foregate.policy.source.load import (
     load_policy_layers,
     resolve_policy_file,
 )
+from foregate.policy.source.shipped import FOLDER, list_default_files
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
 from tests.policies import check_policy_file
@@ -289,15 +290,15 @@ def test_every_field_of_the_policy_has_its_value_in_default_yaml_and_none_in_cod
             assert field.is_required() or field.default in (None, "", (), True)
 
 
-@pytest.mark.parametrize("name", ["default", *SHIPPED])
-def test_every_key_of_a_shipped_file_is_explained_by_the_comment_above_it(name: str) -> None:
-    from importlib import resources
-
+@pytest.mark.parametrize(
+    "file", [*list_default_files(FOLDER), *map(resolve_policy_file, SHIPPED)], ids=lambda f: f.stem
+)
+def test_every_key_of_a_shipped_file_is_explained_by_the_comment_above_it(file: Path) -> None:
     from foregate.policy.source.keys import POLICY
     from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 
-    text = resources.files("foregate.policy").joinpath(f"{name}.yaml").read_text("utf-8")
-    data, positions = parse_yaml(text, f"{name}.yaml")
+    text = file.read_text("utf-8")
+    data, positions = parse_yaml(text, file.name)
     lines = text.splitlines()
     unexplained = []
     for path, _ in walk_values(data):

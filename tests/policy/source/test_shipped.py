@@ -19,9 +19,12 @@ from foregate.policy.source.shipped import (
     Compiled,
     compute_digest,
     format_compiled,
+    list_default_files,
     parse_default,
+    read_defaults,
 )
 from foregate.policy.source.strict_yaml import parse_yaml
+from foregate.policy.source.workspace_file import find_leaves
 from foregate.telemetry import diagnostics
 from tests.floors import ROOT
 
@@ -29,13 +32,10 @@ from tests.floors import ROOT
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the default policy and the compiled forms."""
-    for name in (DEFAULT, COMPILED):
-        shutil.copy(FOLDER / name, tmp_path)
+    (tmp_path / "lists").mkdir()
+    for file in (*list_default_files(FOLDER), FOLDER / COMPILED):
+        shutil.copy(file, tmp_path / file.relative_to(FOLDER))
     return tmp_path
-
-
-def parse_again(file: Path) -> object:
-    return parse_yaml(file.read_text("utf-8"), file.name)[0]
 
 
 def test_the_compiled_forms_are_byte_for_byte_what_their_script_makes_of_the_files_now() -> None:
@@ -51,7 +51,7 @@ def test_nothing_in_the_compiled_default_policy_could_never_work() -> None:
 
 def test_from_the_compiled_form_comes_what_the_file_says(folder: Path) -> None:
     values, comments = parse_default(folder)
-    assert values == parse_again(folder / DEFAULT)
+    assert values == read_defaults(folder).values
     assert comments["limits.turns"] == explain_key(("limits", "turns"))
 
 
@@ -71,6 +71,12 @@ def test_a_policy_laid_over_a_shipped_one_leaves_the_shipped_one_as_it_is(tmp_pa
     )
     assert load_policy_layers(FOLDER / "classic.yaml", tmp_path).policy.hash != before
     assert load_policy_layers(FOLDER / "classic.yaml").policy.hash == before
+
+
+def test_a_changed_list_counts_at_once(folder: Path) -> None:
+    text = (folder / "lists/commands.yaml").read_text("utf-8")
+    (folder / "lists/commands.yaml").write_text(text.replace("  deletes: [rm,", "  deletes: [rm, gone,", 1))
+    assert "gone" in build_from_data(parse_default(folder)[0]).commands.deletes
 
 
 def test_a_changed_default_counts_at_once_and_its_older_compiled_form_is_left_out_in_one_line(
@@ -104,13 +110,20 @@ def test_a_compiled_form_of_which_a_byte_was_changed_is_left_out(folder: Path, d
     (folder / COMPILED).write_bytes(changed := damage(form))
     assert changed != form
     values, comments = parse_default(folder)
-    assert values == parse_again(folder / DEFAULT)
+    assert values == read_defaults(folder).values
     assert comments["limits.turns"]
 
 
 def test_without_a_compiled_form_the_file_is_read(folder: Path) -> None:
     (folder / COMPILED).unlink()
-    assert parse_default(folder)[0] == parse_again(folder / DEFAULT)
+    assert parse_default(folder)[0] == read_defaults(folder).values
+
+
+def test_the_file_that_people_read_is_short_and_no_value_of_the_defaults_stands_in_two_files() -> None:
+    files = list_default_files(FOLDER)
+    assert len((FOLDER / DEFAULT).read_text("utf-8").splitlines()) <= 450
+    leaves = [path for file in files for path in find_leaves(parse_yaml(file.read_text("utf-8"), file.name)[0])]
+    assert len({path for path, _ in leaves}) == len(leaves) > 200
 
 
 def test_a_compiled_form_beside_a_file_of_yours_is_not_read(folder: Path) -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from foregate.policy.source.edit import Change
+from foregate.policy.source.edit import TextChange
 from foregate.policy.source.suggestion import find_suggestion, format_suggestion, read_suggestion
 from foregate.schemas.errors import UsageError
 
 
 def test_a_suggestion_is_a_part_of_a_policy_under_its_words_and_reads_back_the_same(tmp_path: Path) -> None:
-    changes = (Change(("plan", "max_amendments"), 20), Change(("rules", "list", "x"), {"id": "x", "then": "ask"}))
+    changes = (
+        TextChange(("plan", "max_amendments"), 20),
+        TextChange(("rules", "list", "x"), {"id": "x", "then": "ask"}),
+    )
     words = ("This change lets go 312 recorded calls. " * 5, "None was \u202ewrong.")
     text = format_suggestion(words, changes)
     assert all(len(line) <= 100 for line in text.splitlines())

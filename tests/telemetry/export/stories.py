@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.reconcile import record_outcome
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
-from foregate.agent.planning.run.control import decide
+from foregate.agent.planning.control import decide
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedModel, calls, says

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.tags.tag_dialects import ActionTags
+from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.model_response import ModelResponse

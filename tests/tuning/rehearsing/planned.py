@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.planning.ask.planner import make_plan, record_proposal
-from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.run.control import reset_failed_tasks
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.control import reset_failed_tasks
+from foregate.agent.planning.controller import PlanController
+from foregate.agent.planning.planner import make_plan, record_proposal
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, says
 from foregate.policy.policy import Policy

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.planning.run.control import roll_back_plans
+from foregate.agent.planning.control import roll_back_plans
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import Event, NeedRaised
 from foregate.schemas.event_body import Checkpoint

@@ -15,7 +15,7 @@ from foregate.cli.acp.updates import KINDS, build_diff, build_title, fence_text
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.sheet import build_held, format_details, list_arguments
 from foregate.cli.terminal.tools_sheet import format_tools
-from foregate.gates.permitting import NARROW
+from foregate.gates.support.permitting import NARROW
 from foregate.schemas.judgement import Need
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import as_object, get_list, get_object, get_text

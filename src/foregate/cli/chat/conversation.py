@@ -12,7 +12,7 @@ from foregate.agent.effects.changes_made import read_changes_made
 from foregate.agent.effects.undo import preview_calls, read_undo_history
 from foregate.agent.loop.cancelling import GIVEN_UP, cancel_task, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.planning.run.control import get_plan_state
+from foregate.agent.planning.control import get_plan_state
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session

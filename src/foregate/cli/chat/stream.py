@@ -28,7 +28,7 @@ from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
-from foregate.gates.replies import check_reply, list_choices
+from foregate.gates.support.replies import check_reply, list_choices
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.event import Draft, Event

@@ -108,7 +108,7 @@ async def _show(name: str, as_json: bool) -> None:
 
 def _dump_sheet(approvals: Approvals, question: Question) -> dict[str, Json]:
     from foregate.cli.terminal.diff import dump_preview
-    from foregate.gates.replies import list_choices
+    from foregate.gates.support.replies import list_choices
     from foregate.schemas import strict_json
 
     previews = approvals.read_previews(question)
@@ -134,7 +134,7 @@ async def _answer(name: str, word: str, text: str, calls: list[str], named: list
     from foregate.assembly.approvals import Approvals
     from foregate.assembly.identity import find_identity
     from foregate.cli.terminal.approval_rows import explain_delivery
-    from foregate.gates.replies import build_reply
+    from foregate.gates.support.replies import build_reply
 
     me = find_identity()
     with Approvals() as approvals:

@@ -21,7 +21,7 @@ def show_configuration(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your file changes in the default configuration, or with --effective everything."""
-    from foregate.agent.planning.format.configuration import (
+    from foregate.agent.planning.configuration import (
         FILE,
         lay_over_defaults,
         read_explanations,
@@ -50,7 +50,7 @@ def check_file(
     as_json: options.AsJson = False,
 ) -> None:
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
-    from foregate.agent.planning.format.configuration import FILE, check_configuration
+    from foregate.agent.planning.configuration import FILE, check_configuration
 
     named = FILE.find(file)
     problems = check_configuration(named) if named is not None else []

@@ -43,7 +43,7 @@ def execute(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
-    from foregate.agent.planning.ask.planner import record_proposal
+    from foregate.agent.planning.planner import record_proposal
     from foregate.cli.terminal.plan_finding import find_plan, plan_text, read_folder
     from foregate.cli.terminal.plan_work import dump_findings, go_on
     from foregate.cli.terminal.scripting import to_json_line

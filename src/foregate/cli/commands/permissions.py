@@ -100,11 +100,11 @@ def narrow(
     yes: Yes = False,
 ) -> None:
     """Make a permission cover less: say what binds it from now on; the rest stays."""
-    from foregate.gates.written_permission import Written, narrow_permission
+    from foregate.gates.support.written_permission import WrittenPermission, narrow_permission
 
     kept = _read_permissions(workspace)
     old = kept.find(name)
-    written = Written(
+    written = WrittenPermission(
         command=command,
         further=further,
         access=access or (),
@@ -140,9 +140,9 @@ async def add(
     yes: Yes = False,
 ) -> None:
     """Permit something by hand. It is checked, shown in words, and kept once you say so."""
-    from foregate.gates.written_permission import Written, write_permission
+    from foregate.gates.support.written_permission import WrittenPermission, write_permission
 
-    written = Written(
+    written = WrittenPermission(
         command,
         further,
         folder,

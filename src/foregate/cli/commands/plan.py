@@ -44,8 +44,8 @@ def plan(
 
 
 async def _make_plan(setting: SessionOptions, request: str, save: Path | None, as_json: bool) -> int:
-    from foregate.agent.planning.ask.planner import make_plan
-    from foregate.agent.planning.run.control import end_declined, preview_open_tasks
+    from foregate.agent.planning.control import end_declined, preview_open_tasks
+    from foregate.agent.planning.planner import make_plan
     from foregate.cli.terminal.plan_finding import save_plan
     from foregate.cli.terminal.plan_sheet import format_plan_sheet
     from foregate.cli.terminal.plan_work import dump_findings, open_plan_work

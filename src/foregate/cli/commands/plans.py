@@ -108,8 +108,8 @@ def resume(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.run.control import decide
-        from foregate.agent.planning.run.next_step import list_undecided
+        from foregate.agent.planning.control import decide
+        from foregate.agent.planning.next_step import list_undecided
 
         task = work.opened.session.state.task
         if not work.state.running or task is None:
@@ -149,7 +149,7 @@ def retry(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.run.control import reset_failed_tasks
+        from foregate.agent.planning.control import reset_failed_tasks
 
         await reset_failed_tasks(work.opened.session, work.state, task)
         return await work.take_through(yes=yes, step=step)
@@ -227,7 +227,7 @@ def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options
 
 async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
     """Return what was undone, and what could not be."""
-    from foregate.agent.planning.run.control import follow_plan, roll_back_plans
+    from foregate.agent.planning.control import follow_plan, roll_back_plans
     from foregate.assembly.choices import REHEARSAL
     from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions

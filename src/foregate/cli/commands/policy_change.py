@@ -16,7 +16,7 @@ from foregate.assembly.home import Home
 from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import USAGE, run_async
 from foregate.cli.terminal.layout import pluralise
-from foregate.policy.source.edit import Change, change_text
+from foregate.policy.source.edit import TextChange, change_text
 from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.policy.source.load import check_layer
 from foregate.schemas.errors import UsageError
@@ -33,7 +33,7 @@ class PolicyChange:
     Raises PolicyError where the file cannot be read, or cannot be changed so.
     """
 
-    def __init__(self, file: Path, changes: Sequence[Change], words: Sequence[str] = ()) -> None:
+    def __init__(self, file: Path, changes: Sequence[TextChange], words: Sequence[str] = ()) -> None:
         self.file, self.words = file, words
         self.before = read_text(file, kind="policy")
         self.after = change_text(self.before, file.name, changes)

@@ -233,7 +233,7 @@ def choose_step(steps: Sequence[AssessedStep]) -> AssessedStep | None:
 
 def format_file(proposal: Proposal, step: AssessedStep) -> str:
     """Return the text of the suggestion of a step: what it changes, under its id, population and bound."""
-    from foregate.policy.source.edit import Change
+    from foregate.policy.source.edit import TextChange
     from foregate.policy.source.key_names import parse_key
     from foregate.policy.source.suggestion import format_suggestion
     from foregate.tuning.assessing import describe_path, describe_step, format_share
@@ -245,7 +245,7 @@ def format_file(proposal: Proposal, step: AssessedStep) -> str:
         describe_step(body, step),
         f"{frame}, with {format_share(body.confidence)} % confidence; seed {body.seed}.",
     ]
-    return format_suggestion(words, [Change(parse_key(key), value) for key, value in step.values.items()])
+    return format_suggestion(words, [TextChange(parse_key(key), value) for key, value in step.values.items()])
 
 
 def _format_time(proposal: Proposal) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from foregate.cli.terminal.layout import pluralise
-from foregate.gates.permitting import NARROW, WIDER
+from foregate.gates.support.permitting import NARROW, WIDER
 from foregate.schemas.sources import list_to_name
 from foregate.schemas.strict_json import Json
 

@@ -13,8 +13,8 @@ from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, number_calls
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
-from foregate.gates.declaring import list_asked
-from foregate.gates.permitting import NARROW, WIDER
+from foregate.gates.support.declaring import list_asked
+from foregate.gates.support.permitting import NARROW, WIDER
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name

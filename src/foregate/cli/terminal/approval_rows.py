@@ -10,7 +10,7 @@ from rich.text import Text
 
 from foregate.cli.terminal.layout import CARE, format_labelled, make_visible
 from foregate.cli.terminal.sheet import Prospects, build_argument, build_held, format_details
-from foregate.gates.replies import list_choices
+from foregate.gates.support.replies import list_choices
 from foregate.schemas import strict_json
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Need

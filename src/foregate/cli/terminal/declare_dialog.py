@@ -11,7 +11,7 @@ from foregate.cli.terminal.layout import CARE, format_labelled, format_pieces, p
 from foregate.cli.terminal.pages import UNSEEN, show_pages
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal
-from foregate.gates.declaring import ROLES
+from foregate.gates.support.declaring import ROLES
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_text
 from foregate.schemas.tool_spec import Nature
 

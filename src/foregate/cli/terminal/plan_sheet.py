@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from foregate.agent.planning.ask.asking import sentence
-from foregate.agent.planning.format.condition import describe_condition
-from foregate.agent.planning.format.configuration import FormattingSection
-from foregate.agent.planning.run.answering import PlanReport, build_report
-from foregate.agent.planning.run.control import get_plan_state
-from foregate.agent.planning.run.outlook import CallPreview, PlanPreview, preview_plan
+from foregate.agent.planning.answering import PlanReport, build_report
+from foregate.agent.planning.asking import sentence
+from foregate.agent.planning.condition import describe_condition
+from foregate.agent.planning.configuration import FormattingSection
+from foregate.agent.planning.control import get_plan_state
+from foregate.agent.planning.outlook import CallPreview, PlanPreview, preview_plan
 from foregate.cli.terminal.blocks import fit_rows
 from foregate.cli.terminal.event_rows import describe_compression
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_hanging, format_labelled

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.planner import Planning
-from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
-from foregate.agent.planning.format.reader import Reading, read_plan
-from foregate.agent.planning.format.validator import Validation, validate_reading
-from foregate.agent.planning.run.answering import PlanReport
-from foregate.agent.planning.run.control import get_plan_state
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.answering import PlanReport
+from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.control import get_plan_state
+from foregate.agent.planning.controller import PlanController
+from foregate.agent.planning.other_values import describe_new_values, read_settings, with_values
+from foregate.agent.planning.planner import Planning
+from foregate.agent.planning.reader import Reading, read_plan
+from foregate.agent.planning.validator import Validation, validate_reading
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.layout import CARE, make_visible
 from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgressRows, format_defects, format_report

@@ -21,7 +21,7 @@ from foregate.cli.terminal.diff import LINES, describe_change, diff_change, form
 from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
 from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.cli.terminal.value_rows import build_values
-from foregate.gates.permitting import NARROW, WIDER, list_permits
+from foregate.gates.support.permitting import NARROW, WIDER, list_permits
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text

@@ -7,7 +7,7 @@ from typing import Any
 
 from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.planning.ask.planner import make_plan, record_proposal
+from foregate.agent.planning.planner import make_plan, record_proposal
 from foregate.agent.session.snapshots import fold_session
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.recorded_turns import InForce

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.asking import ENDPOINT, MODEL
+from foregate.agent.planning.asking import ENDPOINT, MODEL
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, ModelUnreachable
 from foregate.schemas.event import NeedAnswered

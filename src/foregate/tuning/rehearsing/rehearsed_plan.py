@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from foregate.agent.effects.undo import UndoReport
-from foregate.agent.planning.ask.planner import Planning
-from foregate.agent.planning.format.configuration import Configuration, Role
-from foregate.agent.planning.format.reader import Reading
-from foregate.agent.planning.format.recorded_configuration import restore_configuration
-from foregate.agent.planning.run.control import reset_failed_tasks, undo_plan
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.configuration import Configuration, Role, restore_configuration
+from foregate.agent.planning.control import reset_failed_tasks, undo_plan
+from foregate.agent.planning.controller import PlanController
+from foregate.agent.planning.planner import Planning
+from foregate.agent.planning.reader import Reading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, StepState

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.planner import build_wire_schema
+from foregate.agent.planning.planner import WirePlan
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_schema import Critique, strict_schema
@@ -69,7 +69,7 @@ def test_what_it_takes_is_taken(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [build_wire_schema(), strict_schema(Plan), strict_schema(BlindPlan), strict_schema(Critique)]
+    "schema", [strict_schema(WirePlan), strict_schema(Plan), strict_schema(BlindPlan), strict_schema(Critique)]
 )
 def test_every_form_we_ask_for_is_taken(schema: dict[str, Any]) -> None:
     assert list(strict_refusals(schema)) == []

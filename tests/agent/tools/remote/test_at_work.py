@@ -11,7 +11,7 @@ import pytest
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
-from foregate.agent.planning.run.control import follow_plan
+from foregate.agent.planning.control import follow_plan
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.schemas.errors import UsageError

@@ -1,1 +1,0 @@
-"""Calls written as JSON into a model's text."""

@@ -1,0 +1,226 @@
+"""The words of a response: where in them a tag may stand, and what of them is code, an example that never runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from foregate.agent.dialects.window import Waits, Window
+from foregate.schemas.late_pattern import compile_late
+
+Mark = Literal["tag", "answer", "end"]
+NO_RESULTS = "results come from the tools, never from the model"
+NO_END = "`{}` never came; what stands before it was taken as words"
+OPEN_THOUGHT = "`<{}>` was not closed; what stands after it was taken as a thought"
+ONLY_THOUGHT = "calls before `{}` stood in a thought; they were not made"
+_RUN = compile_late(r"`+")
+_RUN_OR_LINE = compile_late(r"`+|\n")
+_SPECIAL = compile_late(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
+"""What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
+_FENCE = compile_late(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
+_MAYBE_FENCE = compile_late(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
+_FENCE_END = compile_late(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
+_ANSWER = compile_late(
+    r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
+    r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
+    re.IGNORECASE,
+)
+_MAYBE_ANSWER = compile_late(r"(?=[^\n]{0,63}\Z)[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
+
+
+def note_cut(mark: str, rest: str, why: str) -> list[str]:
+    """Return the note that the rest of a response was cut behind a mark; none where it was blank."""
+    return [f"what stood after {mark} was cut ({len(rest)} characters): {why}"] if rest.strip() else []
+
+
+class InlineCode:
+    """Looks for inline code from a window, and reads nothing. No line is looked through twice for what it has not."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.run = ""
+        """The backticks that were looked at."""
+        self._runs: dict[int, int] = {}
+        """The last place of each size of run in the line that was looked through to its end."""
+        self._end = -1
+
+    @property
+    def is_last_run(self) -> bool:
+        """Whether no backticks follow those here in their line; known once `peek_length` found no code."""
+        return all(place <= self._window.position for place in self._runs.values())
+
+    @property
+    def line(self) -> int:
+        """How many characters the line still has, its break not counted; known once `peek_length` found no code."""
+        return self._end - self._window.position
+
+    def peek_length(self) -> Waits[int]:
+        """Return the length of the code that the backticks here open, 0 where no equal run follows in the line."""
+        window = self._window
+        while True:
+            run = _RUN.match(window.text, window.at)
+            assert run is not None
+            self.run, before = run[0], window.position - window.at
+            known = run.end() < len(window.text) and window.position < self._end
+            if known and self._runs.get(len(run[0]), -1) <= window.position:
+                return 0
+            runs: dict[int, int] = {}
+            for stop in _RUN_OR_LINE.finditer(window.text, run.end()):
+                if stop[0] == "\n" or len(stop[0]) == len(run[0]):
+                    break
+                runs[len(stop[0])] = before + stop.start()
+            else:
+                stop = None
+            closed = stop is not None and stop[0] != "\n"
+            settled = stop is not None and (not closed or stop.end() < len(window.text))
+            if not settled and (yield from window.wait_for_more()):
+                continue
+            if stop is not None and closed:
+                return stop.end() - window.at
+            self._runs, self._end = runs, before + (stop.start() if stop else len(window.text))
+            return 0
+
+
+class Words:
+    """Words between tags: each piece trimmed, a blank line between them; exact pieces stay as they are."""
+
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._held: list[str] = []
+        self.fresh = True
+        """Whether nothing but blanks came since a tag, or at all."""
+        self._shown = 0
+
+    def add(self, text: str) -> None:
+        """Take in words; blanks at their end wait for what follows."""
+        if self.fresh:
+            text = text.lstrip()
+        body = text.rstrip()
+        if body:
+            self._separate()
+            self._out += (*self._held, body)
+            self._held = []
+        if len(body) < len(text):
+            self._held.append(text[len(body) :])
+
+    def add_exact(self, text: str) -> None:
+        """Take in words that stay as they are."""
+        self.end_piece()
+        if text:
+            self._separate()
+            self._out.append(text)
+            self.end_piece()
+
+    def end_piece(self) -> None:
+        """End the piece: a tag stood here."""
+        self._held, self.fresh = [], True
+
+    def take_new(self) -> str:
+        """Return the words that came since the last time."""
+        new = "".join(self._out[self._shown :])
+        self._shown = len(self._out)
+        return new
+
+    def take_all(self) -> str:
+        """Return all words and forget them: they turned out not to be meant for anybody."""
+        text = self.text
+        self._out, self._shown = [], 0
+        self.end_piece()
+        return text
+
+    @property
+    def text(self) -> str:
+        """All words."""
+        return "".join(self._out)
+
+    def _separate(self) -> None:
+        if self.fresh and self._out:
+            self._out.append("\n\n")
+        self.fresh = False
+
+
+class Prose:
+    """Reads words up to the next `<` that is neither in a fence nor in inline code."""
+
+    def __init__(self, window: Window, words: Words, example: Callable[[str], None]) -> None:
+        """`example` is given what stood in a fence."""
+        self._window, self._words, self._example = window, words, example
+        self._inline = InlineCode(window)
+        self._looked = -1
+        self.unclosed_fence = False
+
+    def read_to_mark(self, *, answers: bool) -> Waits[Mark]:
+        """Read up to a place where a tag may stand, or past the words that announce the answer."""
+        window = self._window
+        after_tag = window.position if self._words.fresh else -1
+        while True:
+            if (window.is_at_line_start or window.position == after_tag) and self._looked != window.position:
+                self._looked = window.position
+                if answers and (yield from self._read_answer_mark()):
+                    return "answer"
+                if window.is_at_line_start and (yield from self._read_fence()):
+                    continue
+            special = _SPECIAL.search(window.text, window.at)
+            if special is None:
+                self._words.add(window.take(len(window.text)))
+                if not (yield from window.wait_for_more()):
+                    return "end"
+                continue
+            self._words.add(window.take(special.start()))
+            if special[0] == "<":
+                return "tag"
+            if special[0] == "\n":
+                self._words.add(window.skip(1))
+            else:
+                yield from self._read_code()
+
+    def _read_answer_mark(self) -> Waits[bool]:
+        match = yield from self._window.peek(_ANSWER, _MAYBE_ANSWER)
+        if match:
+            self._words.end_piece()
+            self._window.take(match.end())
+        return match is not None
+
+    def _read_fence(self) -> Waits[bool]:
+        """Read a fence that opens here, up to the end of its closing line or of the text."""
+        window = self._window
+        fence = yield from window.peek(_FENCE, _MAYBE_FENCE)
+        if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
+            return False
+        self._words.add(window.take(fence.end() + 1))
+        yield from self._read_fenced(fence[1])
+        return True
+
+    def _read_fenced(self, mark: str) -> Waits[None]:
+        window = self._window
+        while True:
+            ends = _FENCE_END.finditer(window.text, window.at)
+            end = next((end for end in ends if end[1][0] == mark[0] and len(end[1]) >= len(mark)), None)
+            if end is not None and end.end() < len(window.text):
+                self._read_example(end.end())
+                return
+            if end is None:
+                self._read_example(window.text.rfind("\n", window.at) + 1)
+            if not (yield from window.wait_for_more()):
+                self.unclosed_fence = end is None
+                self._read_example(len(window.text))
+                return
+
+    def _read_example(self, end: int) -> None:
+        text = self._window.take(end)
+        self._words.add(text)
+        self._example(text)
+
+    def _read_code(self) -> Waits[None]:
+        """Read inline code, else the backticks alone; three and more that are the last of their line open a fence."""
+        window, inline = self._window, self._inline
+        if length := (yield from inline.peek_length()):
+            self._words.add(window.skip(length))
+            return
+        run = inline.run
+        if len(run) < 3 or not inline.is_last_run:
+            self._words.add(window.skip(len(run)))
+            return
+        self._words.add(window.skip(inline.line + 1))
+        yield from self._read_fenced(run)

@@ -1,1 +1,0 @@
-"""Asks a model for a plan and proposes what it answers."""
