@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.audit import rejudging
-from foregate.audit.judged_marks import JudgedCounts, JudgedMarks, open_judged_marks
 from foregate.audit.piece_store import PieceStore
 from foregate.audit.pieces import SessionPiece
 from foregate.audit.proving import SessionProof, SessionProver
+from foregate.audit.rejudging import JudgedCounts, JudgedMarks, open_judged_marks
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_link import SessionLink
 from foregate.telemetry.log.file_blobs import FileBlobs

@@ -17,8 +17,17 @@ from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.judgement import Grant
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.turn import HoldCount, Refusal
-from foregate.tuning.case import Case, Fate, judge_case
-from foregate.tuning.case_file import dump_case, format_case, format_document, load_case, read_case, shorten_hashes
+from foregate.tuning.case import (
+    Case,
+    Fate,
+    dump_case,
+    format_case,
+    format_document,
+    judge_case,
+    load_case,
+    read_case,
+    shorten_hashes,
+)
 from tests.agent.corpus import STORIES, Story
 from tests.gates.turns import CATALOGUE, answered, call, need_of, plan_for, survey, turn
 from tests.tuning.what_if_worlds import played

@@ -6,9 +6,8 @@ import pytest
 
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Turn
-from foregate.tuning.case import Case, Fate, judge_case
+from foregate.tuning.case import Case, Fate, dump_case, judge_case
 from foregate.tuning.case_cutting import cut_case, find_noticed, list_entries
-from foregate.tuning.case_file import dump_case
 from foregate.tuning.mutations import MutationJudge, list_mutations
 from tests.gates.turns import CATALOGUE, answered, call, need_of, plan_for, survey, turn
 

@@ -10,8 +10,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
-from foregate.tuning.case import judge_case
-from foregate.tuning.case_file import dump_case, load_case
+from foregate.tuning.case import dump_case, judge_case, load_case
 from foregate.tuning.fuzzing import cut_finding, find_milder
 from tests.gates.turns import turn
 from tests.policies import policy_with

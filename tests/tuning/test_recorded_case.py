@@ -10,9 +10,8 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.telemetry.queries.rulings import find_decision, find_ruling
-from foregate.tuning.case import judge_case
+from foregate.tuning.case import format_case, judge_case, read_case
 from foregate.tuning.case_cutting import cut_recorded
-from foregate.tuning.case_file import format_case, read_case
 from tests.varied import varied_log
 
 

@@ -11,8 +11,7 @@ from foregate.agent.effects.kept_changes import load_changes
 from foregate.agent.workspace.directory import list_hashes
 from foregate.agent.workspace.path_state import is_adjusted
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.judged_marks import JudgedMarks
-from foregate.audit.rejudging import Rejudgement, judge_sessions_again
+from foregate.audit.rejudging import JudgedMarks, Rejudgement, judge_sessions_again
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import GENESIS, Event

@@ -21,8 +21,7 @@ from foregate.schemas.review import RuledCall
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.turn import Turn
 from foregate.telemetry.queries.decisions import read_decisions
-from foregate.tuning.case import Case, Fate, judge_case
-from foregate.tuning.case_file import dump_case, load_case, shorten_hashes
+from foregate.tuning.case import Case, Fate, dump_case, judge_case, load_case, shorten_hashes
 from foregate.tuning.mutations import Mutation, MutationJudge, list_mutations
 
 Test = Callable[[Data], bool]

@@ -19,9 +19,8 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.visible import make_visible
-from foregate.tuning.case import Case, Fate, judge_case
+from foregate.tuning.case import Case, Fate, judge_case, read_case
 from foregate.tuning.case_cutting import find_noticed, is_noticed
-from foregate.tuning.case_file import read_case
 from foregate.tuning.mutations import Mutation, MutationJudge, list_mutations
 
 ENDINGS = (".yaml", ".yml")

@@ -22,9 +22,8 @@ from foregate.schemas.errors import ForegateError
 from foregate.schemas.tool_call import Loss, Origin, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Turn
-from foregate.tuning.case import SEVERITY, Case, Fate, find_fates, judge_case
+from foregate.tuning.case import SEVERITY, Case, Fate, dump_case, find_fates, judge_case, load_case
 from foregate.tuning.case_cutting import shrink
-from foregate.tuning.case_file import dump_case, load_case
 from foregate.tuning.variants import Variant, list_variants
 
 _NO_MEMORY: dict[str, tuple[()]] = {"answers": (), "refusals": (), "holds": ()}

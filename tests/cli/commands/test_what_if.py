@@ -185,7 +185,7 @@ def test_sessions_that_another_version_recorded_are_named(
     Path("new.yaml").write_text(EMPTY)
     cli("run", EDIT)
     assert "another version" not in cli("policy", *command)[2]
-    monkeypatch.setattr("foregate.audit.versions.__version__", "9.9")
+    monkeypatch.setattr("foregate.audit.rejudging.__version__", "9.9")
     _, _, err = cli("policy", *command)
     assert "recorded by another version of Foregate: 1 by 0." in err
     assert err.endswith(", of 1 in all; this is 9.9, whose gates may judge them otherwise\n")

@@ -50,8 +50,8 @@ def verify(
     """Verify logs: the chain, that events agree, that nothing ran without a permit, every turn judged again, stored
     bytes, snapshots, and the tail. Exit code 8 when it fails.
     """
-    from foregate.audit.judged_marks import open_judged_marks
     from foregate.audit.proving import SessionProver, build_gone
+    from foregate.audit.rejudging import open_judged_marks
     from foregate.audit.snapshot_check import add_snapshot_check
     from foregate.cli.commands.keeping_reports import format_missing
     from foregate.telemetry.queries.verify import parse_head

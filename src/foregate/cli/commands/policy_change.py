@@ -72,7 +72,7 @@ class PolicyChange:
 
     def _judge_again(self, layer: Layer, last: int, as_json: bool) -> Json:
         """Show what the newest sessions would have been under the changed file; return the summary."""
-        from foregate.audit.versions import find_other_versions
+        from foregate.audit.rejudging import find_other_versions
         from foregate.cli.commands.reports import build_summary_json, format_changes
         from foregate.tuning.what_if import WhatIf
 

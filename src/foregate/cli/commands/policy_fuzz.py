@@ -56,7 +56,7 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
     from itertools import islice
 
     from foregate.assembly.home import find_judged_sessions
-    from foregate.audit.versions import find_other_versions
+    from foregate.audit.rejudging import find_other_versions
     from foregate.schemas.tool_spec import build_catalogue
     from foregate.tuning.case_testing import list_newest
     from foregate.tuning.fuzzing import find_milder
@@ -72,7 +72,7 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
 
 def _report(address: str, finding: Finding, policy: Policy, output: Path | None, number: int, as_json: bool) -> None:
     """Print a find, and write its case where a folder is named."""
-    from foregate.tuning.case_file import dump_case, format_case
+    from foregate.tuning.case import dump_case, format_case
     from foregate.tuning.fuzzing import cut_finding
 
     how, found, expected = finding.variant.how, finding.found.describe(), finding.case.expected.describe()

@@ -30,7 +30,7 @@ def levers(
     first divergence. Keys that steer how a call is looked at are counted apart.
     """
     from foregate.assembly.home import find_judged_sessions
-    from foregate.audit.versions import find_other_versions
+    from foregate.audit.rejudging import find_other_versions
     from foregate.schemas import strict_json
     from foregate.schemas.errors import LogError, UsageError
     from foregate.tuning.levers import LeverSearch

@@ -56,7 +56,7 @@ def suggest(
     if not given:
         _list_changes(as_json)
     elif len(given) == 1 and "=" not in given[0]:
-        from foregate.audit.versions import find_other_versions
+        from foregate.audit.rejudging import find_other_versions
         from foregate.tuning.assessing import Assessor, find_proposal
 
         with _open_judging() as (log, index, tell), open_reviews() as kept:
@@ -73,7 +73,7 @@ def suggest(
 def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
-    from foregate.audit.versions import find_other_versions
+    from foregate.audit.rejudging import find_other_versions
     from foregate.cli.commands.audit_review import open_reviews
     from foregate.tuning.assessing import Assessor
     from foregate.tuning.proposals import propose

@@ -138,8 +138,8 @@ def case(
     """Cut a recorded decision to the smallest case with the same verdict that notices the same policy changes."""
     from foregate.assembly.home import find_address
     from foregate.telemetry.queries.rulings import find_decision
+    from foregate.tuning.case import dump_case, format_case
     from foregate.tuning.case_cutting import cut_recorded
-    from foregate.tuning.case_file import dump_case, format_case
 
     with open_home_log() as log:
         ruled = find_decision(log, *run_async(find_address(log, decision)))

@@ -83,7 +83,7 @@ def _judge_again(
 ) -> None:
     """Print what comes out differently, once found, and where answers are assumed how sure that is."""
     from foregate.assembly.home import find_judged_sessions
-    from foregate.audit.versions import find_other_versions
+    from foregate.audit.rejudging import find_other_versions
     from foregate.cli.commands.reports import build_summary_json, format_changes
     from foregate.tuning.ray_workers import open_workers
     from foregate.tuning.reach_index import open_reach_index
