@@ -54,7 +54,8 @@ def measure_moves(entrance: str, key: str) -> list[float]:
 
 def main() -> int:
     """Print how long moves take; return 1 where one of twenty takes longer than the bound."""
-    report = Report("dial", "src/foregate/console", "src/foregate/pages", "src/foregate/audit", "src/foregate/tuning")
+    measured = (f"src/foregate/{name}" for name in ("console", "views", "audit", "tuning"))
+    report = Report("dial", *measured)
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         report.skip("a move", "no Chromium here: apt-get install chromium chromium-driver")
         return report.end()

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from foregate.cli.commands.app import app
-from foregate.cli.terminal.exit_codes import STATUS
+from foregate.views.terminal.exit_codes import STATUS
 
 PAGE = Path(__file__).with_name("reference") / "command-line.md"
 HEAD = """\

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from foregate.pages.export import export_page
+from foregate.views.pages.export import export_page
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
-from tests.pages.hostile import HostileLog
+from tests.views.pages.hostile import HostileLog
 
 ASKED = "sandbox-turn.a-person-is-asked-about-a-deletion-they-did-not"
 NO_CRYPTO = "Object.defineProperty(globalThis, 'crypto', {value: undefined})"

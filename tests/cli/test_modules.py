@@ -39,7 +39,7 @@ BOUNDS = {
     "run hello": ((415, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tag_dialects"),
     "run read a.txt": (
         (415, 195),
-        f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.pages foregate.tuning.fuzzing",
+        f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.views.pages foregate.tuning.fuzzing",
     ),
 }
 """By command: how many modules of Foregate and of libraries it loads at most, and which packages it does not load."""

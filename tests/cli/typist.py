@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.cli.terminal.terminal import Terminal
+from foregate.views.terminal.terminal import Terminal
 
 Typed = str | type[KeyboardInterrupt] | None
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import foregate
 from foregate.assembly.identity import find_identity
 from foregate.cli.commands.demo import FOREIGN
-from foregate.cli.terminal.approval_rows import format_about, format_asked
 from foregate.console.waiting import WIDE
 from foregate.schemas.event import NeedAnswered
+from foregate.views.terminal.approval_rows import format_about, format_asked
 from tests.console.conftest import EDIT, Serve, Served, ask, ask_to_name
 
 

@@ -8,9 +8,6 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from foregate.agent.effects.undo import UndoableChange, choose_change, has_unfinished_undo, read_undo_history
-from foregate.cli.terminal.event_rows import format_event as rows_of_event
-from foregate.cli.terminal.plan_finding import summarise_plan as about_plan
-from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.plan import read_plans
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.trouble import describe_open_trouble
@@ -18,6 +15,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn import export_turn
 from foregate.telemetry.export.lines import read_sent_requests
+from foregate.views.terminal.event_rows import format_event as rows_of_event
+from foregate.views.terminal.plan_finding import summarise_plan as about_plan
+from foregate.views.terminal.timeline import format_conversation
 from tests.corpus.log import Log, lines, text, turns_of
 
 

@@ -14,12 +14,12 @@ from rich.console import Console
 from foregate import Agent
 from foregate.agent.planning.configuration import load_configuration
 from foregate.agent.testing.model import ScriptedModel, says
-from foregate.cli.terminal.screen import Screen
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.views.terminal.screen import Screen
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.openai.test_model import model_at
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task

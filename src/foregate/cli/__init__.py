@@ -16,7 +16,7 @@ def main() -> None:
 
     hide_environment()  # before anything could be started that would read it
 
-    from foregate.cli.terminal.standard_streams import open_standard_streams
+    from foregate.views.terminal.standard_streams import open_standard_streams
 
     open_standard_streams()
 

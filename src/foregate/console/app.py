@@ -24,9 +24,9 @@ from foregate.console.console import LINKS, Console
 from foregate.console.entry import SignIn, TooMany
 from foregate.console.form import FormRefused
 from foregate.console.guard import ENTRANCE, Guard, refuse
-from foregate.pages.rendering import ASSETS, read_asset
 from foregate.schemas.errors import ForegateError, TamperedLog, UsageError
 from foregate.telemetry.diagnostics import get_diagnostics
+from foregate.views.pages.rendering import ASSETS, read_asset
 
 Page = Callable[[Console, Request], Awaitable[Response]]
 _LONGEST = 2000
@@ -163,5 +163,5 @@ _KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-
 def list_assets() -> dict[str, tuple[bytes, str]]:
     """Return each file's bytes and kind by its name."""
     own = {name: (files("foregate.console") / "assets" / name).read_text("utf-8") for name in OWN}
-    shared = {name: read_asset(name) for name in ASSETS if (files("foregate.pages") / "assets" / name).is_file()}
+    shared = {name: read_asset(name) for name in ASSETS if (files("foregate.views.pages") / "assets" / name).is_file()}
     return {name: (text.encode(), _KINDS[name.rpartition(".")[2]]) for name, text in {**shared, **own}.items()}

@@ -21,11 +21,11 @@ from foregate.console.entry import SignIn
 from foregate.console.form import WORD
 from foregate.console.live import Live
 from foregate.console.tuning_worker import TuningWorker
-from foregate.pages.links import ConsoleLinks
-from foregate.pages.rendering import build_environment
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.audit_index import AuditIndex
+from foregate.views.pages.links import ConsoleLinks
+from foregate.views.pages.rendering import build_environment
 
 LINKS = ConsoleLinks()
 SECTIONS = (

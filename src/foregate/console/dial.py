@@ -11,7 +11,6 @@ from markupsafe import Markup
 from msgspec import Struct, json
 
 from foregate.audit.pieces import UNREADABLE
-from foregate.cli.terminal.event_rows import name_call
 from foregate.console.console import LINKS
 from foregate.evidence.state.recorded_turns import EventWindow, rebuild_turn
 from foregate.gates.replay.other_values import find_domain
@@ -24,6 +23,7 @@ from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.cube_view import CubeView, TurnedCall
 from foregate.tuning.sweep import GateCounts, SweepPoint, SweepResult
 from foregate.tuning.turn_figures import read_end
+from foregate.views.terminal.event_rows import name_call
 
 
 class TurnedRow(Struct, frozen=True):

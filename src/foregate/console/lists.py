@@ -8,16 +8,16 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from foregate.cli.terminal.exit_codes import STATUS
 from foregate.console.console import Console
 from foregate.console.query import Query
 from foregate.console.tallies import TallySegment, lay_segments
-from foregate.pages.words import STATE, describe_state
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Severity, Standing
 from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
 from foregate.telemetry.queries.rows import DecisionRow, SessionRow
+from foregate.views.pages.words import STATE, describe_state
+from foregate.views.terminal.exit_codes import STATUS
 
 PAGE = 100
 """Rows of a page."""

@@ -16,12 +16,12 @@ from foregate.console.console import LINKS, Console
 from foregate.console.form import ConsoleForm, FormRefused, read_form
 from foregate.console.lists import ALL_GATES, STANDINGS
 from foregate.console.query import Query
-from foregate.pages.decision_page import build_decision_page
 from foregate.schemas.errors import UsageError
 from foregate.schemas.review import LABELS, Label
 from foregate.telemetry.queries.reviews import measure_agreement, measure_progress
 from foregate.telemetry.queries.rulings import Filter
 from foregate.tuning.reviewing import OpenReview, QueueRequest, open_review
+from foregate.views.pages.decision_page import build_decision_page
 
 KEYS: dict[Label, str] = {"right": "r", "too strict": "s", "too lax": "l", "unclear": "u"}
 """The key that gives each label, as at the terminal."""

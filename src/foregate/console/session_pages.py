@@ -16,14 +16,14 @@ from foregate.audit.snapshot_check import prove_all
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
 from foregate.console.review_pages import KEYS
-from foregate.pages.decision_page import build_decision_page
-from foregate.pages.export import export_page
-from foregate.pages.proof import describe_proof
-from foregate.pages.session_page import build_session_page
-from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.queries.review_log import format_head
 from foregate.telemetry.queries.rulings import find_ruling
+from foregate.views.pages.decision_page import build_decision_page
+from foregate.views.pages.export import export_page
+from foregate.views.pages.proof import describe_proof
+from foregate.views.pages.session_page import build_session_page
+from foregate.views.pages.views import ProofView, SessionPage
 
 _DECISION = "/decisions/"
 _UNCHECKED = "not verified on this page"

@@ -13,18 +13,18 @@ from rich.text import Text
 
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.identity import find_identity
-from foregate.cli.terminal.approval_rows import describe_standing, explain_delivery, format_about, format_asked
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME
-from foregate.cli.terminal.value_rows import name_path
 from foregate.console.form import ConsoleForm
 from foregate.gates.support.permitting import NARROW as PROJECT
 from foregate.gates.support.permitting import WIDER
 from foregate.gates.support.replies import build_reply, list_choices
-from foregate.pages.texts import VisibleText
 from foregate.schemas.errors import UsageError
 from foregate.schemas.question import Question
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
+from foregate.views.pages.texts import VisibleText
+from foregate.views.terminal.approval_rows import describe_standing, explain_delivery, format_about, format_asked
+from foregate.views.terminal.layout import BAD, CARE, GOOD, NAME
+from foregate.views.terminal.value_rows import name_path
 
 WIDE, NARROW = 96, 40
 """Columns of rows for a screen, and for a telephone held upright."""

@@ -16,10 +16,10 @@ from foregate.agent.planning.validator import Validation, validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.terminal.plan_finding import format_plan_file
 from foregate.policy.source.load import default_policy
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import build_catalogue
+from foregate.views.terminal.plan_finding import format_plan_file
 
 PLAN = json.dumps({"goal": "g", "tasks": [{"id": 1, "action": "git_status", "reason": "r"}]}, indent=1)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from foregate.agent.loop.runner import run
 from foregate.agent.session.compression import keep_ends_within, plan_compression
 from foregate.agent.testing.model import calls, says
-from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.conversation import (
     ESTIMATE,
     Conversation,
@@ -28,6 +27,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message, WireNames, format_messages
 from foregate.schemas.tool_call import ToolCall
+from foregate.views.terminal.timeline import format_conversation
 from tests.agent.world import World
 from tests.events import bodies
 from tests.policies import policy_with

@@ -21,9 +21,6 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.terminal.layout import count_columns
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.screen import Screen
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
@@ -33,6 +30,9 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.views.terminal.layout import count_columns
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.screen import Screen
 from tests.cli.typist import Typist
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})

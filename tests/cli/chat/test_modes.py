@@ -16,11 +16,11 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.chat.slash import COMMANDS
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.plan_sheet import PlanProgressRows
-from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.plan_sheet import PlanProgressRows
+from foregate.views.terminal.screen import Screen
 from tests.cli.conftest import Cli, Piped
 from tests.cli.typist import Typed, Typist
 

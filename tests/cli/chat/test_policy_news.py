@@ -12,9 +12,9 @@ from foregate.agent.testing.model import ScriptedModel, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.screen import Screen
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.screen import Screen
 from tests.cli.typist import Typist
 
 

@@ -20,10 +20,10 @@ from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.commands.app import app
-from foregate.cli.terminal.exit_codes import STATUS
 from foregate.schemas.event_body import STATUSES
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.views.terminal.exit_codes import STATUS
 from tests.cli.conftest import Cli, Piped, parse_lines
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.terminal.exit_codes import NOT_VERIFIED, USAGE
+from foregate.views.terminal.exit_codes import NOT_VERIFIED, USAGE
 from tests.cli.conftest import Cli
 from tests.rewritten import find_line, rewrite_log
 

@@ -12,8 +12,8 @@ import pytest
 
 from foregate.assembly.home import find_session
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import ERROR, HELD, STATUS, USAGE
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.views.terminal.exit_codes import ERROR, HELD, STATUS, USAGE
 from tests.agent.models.openai.scripted_server import KEY, message
 from tests.cli.conftest import Cli, Endpoint
 

@@ -43,13 +43,13 @@ from foregate.cli.commands.demo import (
 )
 from foregate.cli.commands.demo_post import ADDRESS, FOREIGN, read_outbox
 from foregate.cli.commands.reports import format_explanation
-from foregate.cli.terminal.timeline import format_decision
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.decisions import read_decisions
+from foregate.views.terminal.timeline import format_decision
 from tests.docs.pages import DOCS, code_of
 
 

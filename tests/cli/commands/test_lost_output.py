@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, STATUS
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, STATUS
 from tests.cli.conftest import Cli, parse_lines
 
 COMMAND = [sys.executable, "-Im", "foregate"]

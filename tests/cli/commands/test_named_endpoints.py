@@ -12,9 +12,9 @@ import pytest
 from foregate import Agent, OpenAIModel
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.transport import build_client
-from foregate.cli.terminal.exit_codes import USAGE
 from foregate.schemas.errors import ModelError, UsageError
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.views.terminal.exit_codes import USAGE
 from tests.agent.models.openai.scripted_server import KEY, message
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
 from tests.cli.conftest import Cli, Piped

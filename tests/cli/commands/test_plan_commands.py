@@ -231,7 +231,7 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
 
 def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home: Path) -> None:
     from foregate.cli.commands.plans import PLANS
-    from foregate.cli.terminal.plan_finding import list_log_plans, summarise_plan
+    from foregate.views.terminal.plan_finding import list_log_plans, summarise_plan
 
     log = SqliteLog(home / "events.db")
     found = [summarise_plan(entry) for entry in list_log_plans(log)]

@@ -21,13 +21,13 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.commands.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.plan_finding import format_plan_file, save_plan
-from foregate.cli.terminal.plan_sheet import PlanPerson
-from foregate.cli.terminal.plan_work import PlanWork
-from foregate.cli.terminal.screen import Screen
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.plan_finding import format_plan_file, save_plan
+from foregate.views.terminal.plan_sheet import PlanPerson
+from foregate.views.terminal.plan_work import PlanWork
+from foregate.views.terminal.screen import Screen
 from tests.cli.typist import Typed, Typist
 
 CHORE = (

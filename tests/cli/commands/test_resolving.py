@@ -17,11 +17,11 @@ from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.screen import Screen
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall, ToolResult
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.screen import Screen
 from tests.agent.planning.plans import CONFIGURATION, PlanRun
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist

@@ -122,7 +122,7 @@ def test_nothing_is_said_of_waiting_where_a_script_reads(
     cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...], told: bool
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("foregate.cli.terminal.waiting.PATIENCE", 0.001)
+    monkeypatch.setattr("foregate.views.terminal.waiting.PATIENCE", 0.001)
     server = endpoint(message("hello yourself"))
     code, out, err = cli("run", *form, "hello")
     assert (code, "waiting for the model" in out) == (0, False)
@@ -133,7 +133,7 @@ def test_nothing_is_said_where_the_model_answers_soon(
     cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("foregate.cli.terminal.waiting.PATIENCE", 600.0)
+    monkeypatch.setattr("foregate.views.terminal.waiting.PATIENCE", 600.0)
     endpoint(message("hello yourself"))
     code, out, err = cli("run", "hello")
     assert (code, out, "waiting" in err) == (0, "hello yourself\n", False)

@@ -23,11 +23,11 @@ from foregate.cli.acp.permission import (
     build_tools_question,
 )
 from foregate.cli.acp.updates import Updates
-from foregate.cli.terminal.plan_sheet import format_failure, format_plan_sheet, format_task
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import as_texts, get_int, get_list, get_object
+from foregate.views.terminal.plan_sheet import format_failure, format_plan_sheet, format_task
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

@@ -12,15 +12,15 @@ from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
 from foregate.cli.acp.updates import KINDS, build_diff, build_title, fence_text
-from foregate.cli.terminal.layout import format_labelled
-from foregate.cli.terminal.sheet import build_held, format_details, list_arguments
-from foregate.cli.terminal.tools_sheet import format_tools
 from foregate.gates.support.permitting import NARROW
 from foregate.schemas.judgement import Need
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import as_object, get_list, get_object, get_text
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.visible import make_visible
+from foregate.views.terminal.layout import format_labelled
+from foregate.views.terminal.sheet import build_held, format_details, list_arguments
+from foregate.views.terminal.tools_sheet import format_tools
 
 WIDTH = 80
 """Columns of a sheet in an editor, which breaks no lines of a fenced text."""

@@ -23,8 +23,6 @@ from acp.helpers import (
 from acp.schema import FileEditToolCallContent, PlanEntryStatus, ToolCallLocation, ToolKind
 
 from foregate.agent.effects.changes_made import read_changes_made
-from foregate.cli.terminal.event_rows import name_call
-from foregate.cli.terminal.screen import restore_sent_response
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered
 from foregate.schemas.event_body import (
@@ -45,6 +43,8 @@ from foregate.schemas.task_plan import PlanProposed, PlanStepChanged, TaskStatus
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.visible import make_visible
+from foregate.views.terminal.event_rows import name_call
+from foregate.views.terminal.screen import restore_sent_response
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

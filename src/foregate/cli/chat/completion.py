@@ -12,9 +12,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.terminal.layout import is_hidden, shorten_text
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.late_pattern import compile_late
+from foregate.views.terminal.layout import is_hidden, shorten_text
 
 LOOKED_AT = 2000
 """Entries of a directory that are looked at for one completion."""

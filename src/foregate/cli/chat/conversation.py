@@ -19,21 +19,21 @@ from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.showing import PolicyNews, find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
-from foregate.cli.terminal.event_rows import name_call
-from foregate.cli.terminal.hints import IN_CHAT, name_commands
-from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgressRows
-from foregate.cli.terminal.recap import RECAPPED, format_recap
-from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.standard_streams import is_lost
-from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
-from foregate.cli.terminal.waiting import build_waiting_line
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_text
+from foregate.views.terminal.event_rows import name_call
+from foregate.views.terminal.hints import IN_CHAT, name_commands
+from foregate.views.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.plan_sheet import PlanPerson, PlanProgressRows
+from foregate.views.terminal.recap import RECAPPED, format_recap
+from foregate.views.terminal.screen import Screen
+from foregate.views.terminal.standard_streams import is_lost
+from foregate.views.terminal.terminal import Terminal, interruptible, pause, suppress_echo
+from foregate.views.terminal.waiting import build_waiting_line
 
 
 class ChatSession:
@@ -183,7 +183,7 @@ class ChatSession:
         self.screen.say(f"  approval mode {policy.approval.mode}, reads {policy.approval.reads}")
 
     async def _permissions(self, rest: str) -> None:
-        from foregate.cli.terminal.permission_rows import format_permission, format_permission_line
+        from foregate.views.terminal.permission_rows import format_permission, format_permission_line
 
         kept, width = self.session.permissions, self.screen.console.width
         word, _, name = rest.partition(" ")
@@ -241,9 +241,9 @@ class ChatSession:
         self.screen.say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.terminal.event_rows import is_pass
-        from foregate.cli.terminal.timeline import format_decision_rows
         from foregate.telemetry.queries.decisions import read_decisions
+        from foregate.views.terminal.event_rows import is_pass
+        from foregate.views.terminal.timeline import format_decision_rows
 
         points = list(read_decisions(await self.session.log.read()))
         shown = [point for point in points if rest == "all" or not is_pass(point)]
@@ -252,7 +252,7 @@ class ChatSession:
             self.screen.say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")
 
     async def _history(self, rest: str) -> None:
-        from foregate.cli.terminal.timeline import format_conversation
+        from foregate.views.terminal.timeline import format_conversation
 
         console, events = self.screen.console, await self.session.log.read_joined()
         markdown = console.is_terminal and not console.is_dumb_terminal
@@ -268,7 +268,7 @@ class ChatSession:
 
     async def _undo(self, rest: str) -> None:
         from foregate.agent.effects.undo import preview_undo, undo
-        from foregate.cli.terminal.diff import LINES, diff_change, format_change
+        from foregate.views.terminal.diff import LINES, diff_change, format_change
 
         session, screen, width = self.session, self.screen, self.screen.console.width
         before = await undo(session, rest or None, preview=True)

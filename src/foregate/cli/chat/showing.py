@@ -10,18 +10,18 @@ from rich.text import Text
 
 from foregate.agent.effects.changes_made import read_changes_made
 from foregate.agent.session.session import Session
-from foregate.cli.terminal.event_rows import name_call
-from foregate.cli.terminal.layout import format_barred, format_labelled
-from foregate.cli.terminal.made import describe_made, format_made
-from foregate.cli.terminal.output import read_output
-from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.screen import Screen, restore_sent_response
-from foregate.cli.terminal.sheet import build_argument
 from foregate.policy.policy import Policy
 from foregate.policy.source.wording import describe_differences
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, ToolFinished
 from foregate.schemas.tool_call import ToolCall
+from foregate.views.terminal.event_rows import name_call
+from foregate.views.terminal.layout import format_barred, format_labelled
+from foregate.views.terminal.made import describe_made, format_made
+from foregate.views.terminal.output import read_output
+from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.screen import Screen, restore_sent_response
+from foregate.views.terminal.sheet import build_argument
 
 Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown
 

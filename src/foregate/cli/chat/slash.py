@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from foregate.cli.terminal.nearest import suggest_nearest
 from foregate.schemas.event_body import KnownOutcome
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import make_visible
+from foregate.views.terminal.nearest import suggest_nearest
 
 OUTCOMES: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
 """What /resolve takes of a call, and the outcome it is."""

@@ -22,12 +22,6 @@ from foregate.assembly.identity import find_identity
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, OUTCOMES, WAITING, describe_unknown, is_command
-from foregate.cli.terminal.answer_keys import KEYS as APPROVAL_KEYS
-from foregate.cli.terminal.diff import dump_preview
-from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
-from foregate.cli.terminal.scripting import format_event_line, to_json_line
-from foregate.cli.terminal.standard_streams import is_lost
-from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
 from foregate.gates.support.replies import check_reply, list_choices
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
@@ -37,6 +31,12 @@ from foregate.schemas.identity import name_person
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_object
+from foregate.views.terminal.answer_keys import KEYS as APPROVAL_KEYS
+from foregate.views.terminal.diff import dump_preview
+from foregate.views.terminal.exit_codes import COMPLETED, STATUS
+from foregate.views.terminal.scripting import format_event_line, to_json_line
+from foregate.views.terminal.standard_streams import is_lost
+from foregate.views.terminal.terminal import InputLine, Pipe, interruptible
 
 T = TypeVar("T")
 Kind = Literal["message", "command", "answer"]

@@ -11,12 +11,12 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.command_table import CommandPlace, LateGroup
 from foregate.cli.commands.late_values import read_values_late
-from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
-from foregate.cli.terminal.nearest import suggest_nearest
-from foregate.cli.terminal.standard_streams import describe_loss, find_output
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
+from foregate.views.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
+from foregate.views.terminal.nearest import suggest_nearest
+from foregate.views.terminal.standard_streams import describe_loss, find_output
 
 COMMANDS = {
     "chat": CommandPlace("Talk with the agent at this terminal.", "sessions", "chat"),

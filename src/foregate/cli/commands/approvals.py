@@ -10,8 +10,8 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.listing import Column, Forms, Listing
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.approval_rows import describe_standing, name_asked
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.views.terminal.approval_rows import describe_standing, name_asked
+from foregate.views.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -93,7 +93,7 @@ async def _read_rows() -> list[dict[str, Json]]:
 
 async def _show(name: str, as_json: bool) -> None:
     from foregate.assembly.approvals import Approvals
-    from foregate.cli.terminal.layout import build_console
+    from foregate.views.terminal.layout import build_console
 
     with Approvals() as approvals:
         question = await approvals.show(name)
@@ -107,9 +107,9 @@ async def _show(name: str, as_json: bool) -> None:
 
 
 def _dump_sheet(approvals: Approvals, question: Question) -> dict[str, Json]:
-    from foregate.cli.terminal.diff import dump_preview
     from foregate.gates.support.replies import list_choices
     from foregate.schemas import strict_json
+    from foregate.views.terminal.diff import dump_preview
 
     previews = approvals.read_previews(question)
     return {
@@ -121,7 +121,7 @@ def _dump_sheet(approvals: Approvals, question: Question) -> dict[str, Json]:
 
 
 def _format_sheet(approvals: Approvals, question: Question, row: dict[str, Json], width: int) -> Iterator[Text]:
-    from foregate.cli.terminal.approval_rows import format_about, format_answers, format_asked
+    from foregate.views.terminal.approval_rows import format_about, format_answers, format_asked
 
     yield from format_about(row, width)
     yield from format_asked(question.need, approvals.read_previews(question), width)
@@ -133,8 +133,8 @@ async def _answer(name: str, word: str, text: str, calls: list[str], named: list
 
     from foregate.assembly.approvals import Approvals
     from foregate.assembly.identity import find_identity
-    from foregate.cli.terminal.approval_rows import explain_delivery
     from foregate.gates.support.replies import build_reply
+    from foregate.views.terminal.approval_rows import explain_delivery
 
     me = find_identity()
     with Approvals() as approvals:

@@ -8,7 +8,7 @@ import typer
 
 from foregate.assembly.home import find_address, open_home_log
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.views.terminal.exit_codes import run_async
 
 app = options.build_group(options.HomeGroup)
 _DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several; without SESSION/ of the newest session."

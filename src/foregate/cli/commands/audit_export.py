@@ -10,8 +10,8 @@ import typer
 
 from foregate.cli.commands import audit, options
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -38,7 +38,7 @@ def export(
     if (html is None) == (markdown is None):
         raise UsageError("name one file to write: `--html FILE` or `--markdown FILE`")
     _require_templates()
-    from foregate.pages.export import export_markdown, export_page
+    from foregate.views.pages.export import export_markdown, export_page
 
     home = Home.open_to_read()
     path = html or markdown or Path()

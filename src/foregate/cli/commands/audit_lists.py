@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foregate.cli.commands.listing import Column, Listing, Row
-from foregate.cli.terminal.layout import BAD, CARE, GOOD
+from foregate.views.terminal.layout import BAD, CARE, GOOD
 
 _VERDICT = {"allow": GOOD, "ask": CARE, "hold": CARE, "deny": BAD}
 

@@ -15,9 +15,9 @@ from foregate.cli.commands import options
 from foregate.cli.commands.audit import app
 from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
-from foregate.cli.terminal.progress import show_steps
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import NOT_VERIFIED, run_async
+from foregate.views.terminal.progress import show_steps
 
 if TYPE_CHECKING:
     from foregate.audit.proving import SessionProof
@@ -124,7 +124,7 @@ def print_proof(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -
 
 def print_proofs(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -> None:
     """Print the results of several sessions: a line for each, and the number of each result."""
-    from foregate.cli.terminal.layout import pluralise
+    from foregate.views.terminal.layout import pluralise
 
     width = max((len(proof.found.session) for proof in proofs), default=0)
     for proof in proofs:
@@ -139,7 +139,7 @@ def print_proofs(proofs: Sequence[SessionProof], signed: CheckpointFile | None) 
 
 def describe_checkpoints(signed: CheckpointFile, session: str = "") -> str:
     """Return a sentence on the newest checkpoint, and on how much of a session it is over."""
-    from foregate.cli.terminal.layout import pluralise
+    from foregate.views.terminal.layout import pluralise
 
     assert signed.newest is not None
     body = signed.newest.body
@@ -176,10 +176,10 @@ def sign_heads(
 ) -> None:
     """Append a signed checkpoint over the heads of all sessions to a file: it proves later what was there now."""
     from foregate.agent.session.session_log import utc_now
-    from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
     from foregate.telemetry.queries.checkpoints import write_checkpoint
     from foregate.telemetry.queries.signing import SigningKey
+    from foregate.views.terminal.layout import pluralise
 
     if file is None or key is None:
         raise UsageError(
@@ -217,8 +217,8 @@ def prove(
     """Write a proof of one event, which a program of one file checks offline, without the log and without Foregate."""
     from importlib import resources
 
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.queries.checkpoints import build_proof
+    from foregate.views.terminal.scripting import to_json_line
 
     session, _, seq = event.rpartition("/")
     if not session or not seq.isascii() or not seq.isdigit() or len(seq) > _DIGITS:

@@ -14,8 +14,8 @@ from foregate.cli.commands import options, selecting
 from foregate.cli.commands.audit import app
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
-from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import LogError
+from foregate.views.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -131,7 +131,7 @@ def _print_points(log: SqliteLog, index: AuditIndex, wanted: DecisionFilter, *, 
     """Print the decisions of one session in their order, with what stands beside them where `aside` says so."""
     from rich.console import Console
 
-    from foregate.cli.terminal.timeline import format_aside, format_decision
+    from foregate.views.terminal.timeline import format_aside, format_decision
 
     console = Console(highlight=False, emoji=False, markup=False)
     width = console.width if console.is_terminal else 0

@@ -14,8 +14,8 @@ from foregate.cli.commands import audit, options, selecting
 from foregate.cli.commands.listing import Column, Forms, Listing, Row
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
-from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.review import Label
@@ -243,7 +243,6 @@ def _add_cells(row: dict[str, Json], given: GivenLabel) -> dict[str, Json]:
 
 def _print_agreement(enough: int | None, as_json: bool) -> None:
     from foregate.assembly.identity import find_identity
-    from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
     from foregate.telemetry.queries.reviews import (
         ENOUGH,
@@ -252,6 +251,7 @@ def _print_agreement(enough: int | None, as_json: bool) -> None:
         measure_agreement,
         measure_progress,
     )
+    from foregate.views.terminal.layout import pluralise
 
     with open_reviews() as kept:
         reviews = run_async(kept.read())

@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from foregate.cli.terminal.exit_codes import STATUS, run_async
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.late_pattern import compile_late
+from foregate.views.terminal.exit_codes import STATUS, run_async
 
 OFFERED = 50
 """Sessions or plans that are offered at most, the newest."""
@@ -121,7 +121,7 @@ def _list_sessions() -> Iterator[Candidate]:
 
 def _list_plans() -> Iterator[Candidate]:
     from foregate.assembly.home import Home, open_home_log
-    from foregate.cli.terminal.plan_finding import list_log_plans
+    from foregate.views.terminal.plan_finding import list_log_plans
 
     if not Home(Home.path()).events.exists():
         return
@@ -185,7 +185,7 @@ def complete(
     ] = None,
 ) -> None:
     """Print the script that teaches a shell to complete `foregate`; the reference says where it belongs."""
-    from foregate.cli.terminal.layout import make_visible, shorten_text
+    from foregate.views.terminal.layout import make_visible, shorten_text
 
     if shell not in SCRIPTS:
         raise UsageError(f"there is no completion for `{shell[:40]}`; there is for {', '.join(SCRIPTS)}")

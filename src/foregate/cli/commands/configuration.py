@@ -9,7 +9,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+from foregate.views.terminal.exit_codes import COMPLETED, USAGE
 
 app = options.build_group()
 

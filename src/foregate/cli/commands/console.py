@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from foregate.cli.commands.options import print_problems, take, take_home
-from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import run_async
 
 _SESSION = "Begin with this session: its name, its beginning, or `last`."
 _PORT = "Where to listen; 0 takes any that is free."
@@ -29,8 +29,8 @@ def console(
     except ImportError:
         raise UsageError("this needs the extra `console`; install it with `pip install 'foregate[console]'`") from None
     from foregate.assembly.home import Home
-    from foregate.cli.terminal.browser import open_browser
     from foregate.console.address import is_loopback
+    from foregate.views.terminal.browser import open_browser
 
     if not is_loopback(host):
         seen = "whoever is on that network can read what is sent, the token among it"

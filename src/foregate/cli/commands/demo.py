@@ -17,10 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 from foregate.cli.commands.demo_post import ADDRESS, FOREIGN, build_post_tools, read_outbox
-from foregate.cli.terminal.diff import diff_change, format_change
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
-from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import build_sheet
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
@@ -29,6 +25,10 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import as_object, get_list
 from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
+from foregate.views.terminal.diff import diff_change, format_change
+from foregate.views.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
+from foregate.views.terminal.screen import Screen
+from foregate.views.terminal.sheet import build_sheet
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

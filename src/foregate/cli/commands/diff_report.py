@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.layout import make_visible, pluralise, shorten_text
+from foregate.views.terminal.layout import make_visible, pluralise, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.session_diff import CallPair, ComparedCall, ComparedTask, GateRuling, SessionDiff

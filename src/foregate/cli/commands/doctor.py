@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import COMPLETED, STATUS, run_async
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
+from foregate.views.terminal.exit_codes import COMPLETED, STATUS, run_async
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
@@ -58,7 +58,7 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         raise typer.Exit(code)
-    from foregate.cli.terminal.layout import fold_text
+    from foregate.views.terminal.layout import fold_text
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for one in found:

@@ -9,14 +9,14 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session
-from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.terminal.plan_work import Course, PlanWork
     from foregate.schemas.event import Actor
     from foregate.schemas.task_plan import TaskPlan
+    from foregate.views.terminal.plan_work import Course, PlanWork
 
 Yes = Annotated[
     bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")
@@ -44,9 +44,9 @@ def execute(
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
     from foregate.agent.planning.planner import record_proposal
-    from foregate.cli.terminal.plan_finding import find_plan, plan_text, read_folder
-    from foregate.cli.terminal.plan_work import dump_findings, go_on
-    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.views.terminal.plan_finding import find_plan, plan_text, read_folder
+    from foregate.views.terminal.plan_work import dump_findings, go_on
+    from foregate.views.terminal.scripting import to_json_line
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")

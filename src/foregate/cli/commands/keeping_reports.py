@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.layout import format_labelled, pluralise
+from foregate.views.terminal.layout import format_labelled, pluralise
 
 if TYPE_CHECKING:
     from foregate.telemetry.log.snapshots import Unkept

@@ -16,8 +16,15 @@ from rich.text import Text
 
 from foregate.cli.commands.new_file import open_new_file
 from foregate.cli.commands.options import measure_terminal, print_json_rows, print_text
-from foregate.cli.terminal.layout import build_console, chop_text, count_columns, make_visible, pluralise, shorten_text
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.layout import (
+    build_console,
+    chop_text,
+    count_columns,
+    make_visible,
+    pluralise,
+    shorten_text,
+)
 
 Row = Mapping[str, Any]
 """A row as JSON values; what is said of it may need more keys than it has columns."""

@@ -10,8 +10,8 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
     from foregate.assembly.home import Home

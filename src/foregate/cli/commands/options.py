@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foregate.cli.terminal.exit_codes import COMPLETED, run_async
-from foregate.cli.terminal.standard_streams import outlast_output
+from foregate.views.terminal.exit_codes import COMPLETED, run_async
+from foregate.views.terminal.standard_streams import outlast_output
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -142,7 +142,7 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., A
 
 def print_json(value: Json, *, err: bool = False) -> None:
     """Print a value for scripts, on a line."""
-    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.views.terminal.scripting import to_json_line
 
     typer.echo(to_json_line(value), err=err)
 
@@ -164,7 +164,7 @@ def print_folded(shown: str, *, err: bool = False) -> None:
     """Print what is visible already: broken between words where it is wider than the terminal, and still indented."""
     pieces, width = [shown], measure_terminal(err=err)
     if width and len(shown) * 2 > width:
-        from foregate.cli.terminal.layout import count_columns, fold_text
+        from foregate.views.terminal.layout import count_columns, fold_text
 
         said = shown.lstrip(" ")
         begin = " " * min(len(shown) - len(said), width // 2)
@@ -189,6 +189,6 @@ def measure_terminal(*, err: bool = False) -> int:
     """Return the columns of the terminal that is printed to, 0 where that is none."""
     if not (sys.stderr if err else sys.stdout).isatty():
         return 0
-    from foregate.cli.terminal.layout import build_console
+    from foregate.views.terminal.layout import build_console
 
     return build_console(stderr=err).width

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.session.permissions import Permissions
@@ -47,8 +47,8 @@ Yes = Annotated[bool, options.take("--yes", "Keep it without asking.")]
 @app.command("list")
 def list_permissions(workspace: options.WorkspaceFolder = Path(), as_json: options.AsJson = False) -> None:
     """List what you permit in a workspace. It holds while its tool, its command and its rule stay as they were."""
-    from foregate.cli.terminal.permission_rows import format_permission_line
     from foregate.schemas import strict_json
+    from foregate.views.terminal.permission_rows import format_permission_line
 
     given = _read_permissions(workspace).list_given()
     if as_json:
@@ -63,8 +63,8 @@ def list_permissions(workspace: options.WorkspaceFolder = Path(), as_json: optio
 @app.command("show")
 def show(name: Name, workspace: options.WorkspaceFolder = Path(), as_json: options.AsJson = False) -> None:
     """Show a permission whole: what it covers, who gave it, when, and at which event."""
-    from foregate.cli.terminal.permission_rows import format_permission
     from foregate.schemas import strict_json
+    from foregate.views.terminal.permission_rows import format_permission
 
     found = _read_permissions(workspace).find(name)
     if as_json:
@@ -224,7 +224,7 @@ def _read_asked(home: Home, workspace: Path) -> list[AskedCall]:
 def _keep(kept: Permissions, new: Permission, yes: bool, instead: str = "") -> None:
     """Show a permission and keep it once somebody says so; raise UsageError where nobody can."""
     from foregate.agent.session.session_log import utc_now
-    from foregate.cli.terminal.permission_rows import format_permission
+    from foregate.views.terminal.permission_rows import format_permission
 
     options.print_text(f"permits   {new.words}")
     for label, said in format_permission(new).items():

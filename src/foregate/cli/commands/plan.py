@@ -10,8 +10,8 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session
-from foregate.cli.terminal.exit_codes import COMPLETED, STATUS, USAGE, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, STATUS, USAGE, run_async
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
@@ -46,10 +46,10 @@ def plan(
 async def _make_plan(setting: SessionOptions, request: str, save: Path | None, as_json: bool) -> int:
     from foregate.agent.planning.control import end_declined, preview_open_tasks
     from foregate.agent.planning.planner import make_plan
-    from foregate.cli.terminal.plan_finding import save_plan
-    from foregate.cli.terminal.plan_sheet import format_plan_sheet
-    from foregate.cli.terminal.plan_work import dump_findings, open_plan_work
-    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.views.terminal.plan_finding import save_plan
+    from foregate.views.terminal.plan_sheet import format_plan_sheet
+    from foregate.views.terminal.plan_work import dump_findings, open_plan_work
+    from foregate.views.terminal.scripting import to_json_line
 
     async with open_plan_work(setting, as_json=as_json) as work:
         opened, screen = work.opened, work.screen
@@ -88,10 +88,10 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
 
 async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int:
     from foregate.assembly.choices import REHEARSAL
-    from foregate.cli.terminal.plan_finding import plan_text
-    from foregate.cli.terminal.plan_work import dump_findings, open_plan_work
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.log.memory_log import MemoryLog
+    from foregate.views.terminal.plan_finding import plan_text
+    from foregate.views.terminal.plan_work import dump_findings, open_plan_work
+    from foregate.views.terminal.scripting import to_json_line
 
     text = plan_text(file)
     setting.model, setting.log = REHEARSAL, MemoryLog()  # a check asks no model and leaves nothing in the log

@@ -11,16 +11,16 @@ from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
 from foregate.cli.commands.listing import Column, Forms, Listing
 from foregate.cli.commands.options import opens_session
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
 
 if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import ReconciledCall
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.terminal.plan_work import Course, PlanWork
     from foregate.schemas.event_body import KnownOutcome
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import FailureChoice
+    from foregate.views.terminal.plan_work import Course, PlanWork
 
 app = options.build_group()
 
@@ -49,7 +49,7 @@ WAYS: dict[str, FailureChoice] = {"go-on": "go_on", "retry": "retry", "rollback"
 def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
     from foregate.assembly.home import open_home_log
-    from foregate.cli.terminal.plan_finding import list_log_plans, summarise_plan
+    from foregate.views.terminal.plan_finding import list_log_plans, summarise_plan
 
     with open_home_log() as log:
         rows = [summarise_plan(entry) for entry in list_log_plans(log)]
@@ -63,11 +63,11 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     """Show a plan, and the status and result of each of its tasks."""
     from rich.console import Console
 
-    from foregate.cli.terminal.layout import format_barred, format_labelled
-    from foregate.cli.terminal.plan_finding import find_plan, summarise_plan
-    from foregate.cli.terminal.plan_sheet import format_step_outcome
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import strict_json
+    from foregate.views.terminal.layout import format_barred, format_labelled
+    from foregate.views.terminal.plan_finding import find_plan, summarise_plan
+    from foregate.views.terminal.plan_sheet import format_step_outcome
+    from foregate.views.terminal.scripting import to_json_line
 
     entry = find_plan(plan)
     if as_json:
@@ -99,8 +99,8 @@ def resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Resume a plan that was paused, or whose process ended. What is done is not done again."""
-    from foregate.cli.terminal.plan_finding import newest_plan
-    from foregate.cli.terminal.plan_work import go_on
+    from foregate.views.terminal.plan_finding import newest_plan
+    from foregate.views.terminal.plan_work import go_on
 
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
@@ -142,8 +142,8 @@ def retry(
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
-    from foregate.cli.terminal.plan_finding import newest_plan
-    from foregate.cli.terminal.plan_work import go_on
+    from foregate.views.terminal.plan_finding import newest_plan
+    from foregate.views.terminal.plan_work import go_on
 
     name = newest_plan(plan).session
     setting.resume = name
@@ -168,10 +168,10 @@ def resolve(
     as_json: options.AsJson = False,
 ) -> None:
     """Record the outcome of a call that is unknown. Without --done or --not-done Foregate only tries to find it out."""
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.plan_finding import newest_plan
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.evidence.state.conversation import CAME
+    from foregate.views.terminal.layout import make_visible
+    from foregate.views.terminal.plan_finding import newest_plan
+    from foregate.views.terminal.scripting import to_json_line
 
     if done and not_done:
         raise UsageError("--done and --not-done exclude each other; choose one")
@@ -205,9 +205,9 @@ async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tupl
 @app.command("rollback")
 def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.plan_finding import newest_plan
-    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.views.terminal.layout import make_visible
+    from foregate.views.terminal.plan_finding import newest_plan
+    from foregate.views.terminal.scripting import to_json_line
 
     entry = newest_plan(plan)
     if not entry.state.confirmed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import USAGE
+from foregate.views.terminal.exit_codes import USAGE
 
 if TYPE_CHECKING:
     from foregate.policy.source.layers import Layer

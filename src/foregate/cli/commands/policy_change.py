@@ -14,13 +14,13 @@ import typer
 from foregate.assembly.former_policies import FormerPolicies
 from foregate.assembly.home import Home
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import USAGE, run_async
-from foregate.cli.terminal.layout import pluralise
 from foregate.policy.source.edit import TextChange, change_text
 from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.policy.source.load import check_layer
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import as_object
+from foregate.views.terminal.exit_codes import USAGE, run_async
+from foregate.views.terminal.layout import pluralise
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json

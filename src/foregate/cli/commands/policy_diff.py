@@ -10,7 +10,7 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import File, app, require_usable
-from foregate.cli.terminal.exit_codes import ERROR
+from foregate.views.terminal.exit_codes import ERROR
 
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
@@ -57,10 +57,10 @@ def find_policy(named: str) -> Policy:
 def read_session_policy(name: str) -> Policy:
     """Return the policy that a recorded session was under at its end."""
     from foregate.assembly.home import find_session, open_home_log
-    from foregate.cli.terminal.exit_codes import run_async
     from foregate.policy.source.load import restore_policy
     from foregate.schemas.errors import LogError
     from foregate.schemas.event_body import PolicyChanged, SessionStarted
+    from foregate.views.terminal.exit_codes import run_async
 
     with open_home_log() as log:
         session = run_async(find_session(log, name))
@@ -101,12 +101,12 @@ def gather_known(layer: Layer) -> Known:
     from foregate.agent.workspace.workspace import MemoryWorkspace
     from foregate.assembly.audit_index import open_home_index
     from foregate.assembly.home import Home, find_sessions
-    from foregate.cli.terminal.exit_codes import run_async
     from foregate.policy.source.load import layer_policy
     from foregate.telemetry.queries.filters import DecisionFilter
     from foregate.telemetry.queries.statistics import count_selection
     from foregate.tuning.lint import Known, list_own_rules
     from foregate.tuning.rule_trial import try_rules
+    from foregate.views.terminal.exit_codes import run_async
 
     policy = layer_policy(layer).policy
     tools = [tool.spec for tool in builtin_tools(MemoryWorkspace({}), policy, memory=Path("memory"))]

@@ -37,11 +37,11 @@ def explain(
     """Say what a key does, what it takes, the value in force and where from, which gates use it, and how often it
     decided lately."""
     from foregate.assembly.choices import find_policy_file
-    from foregate.cli.terminal.layout import format_labelled
     from foregate.policy.source.key_names import parse_key
     from foregate.policy.source.layers import RULES
     from foregate.policy.source.load import load_policy_layers
     from foregate.schemas.errors import UsageError
+    from foregate.views.terminal.layout import format_labelled
 
     path = parse_key(key)
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
@@ -177,7 +177,7 @@ _DONE = {"asked": "asked about"}
 
 def print_report(report: ShadowReport) -> None:
     """Print what one gate would have done, and some calls of it."""
-    from foregate.cli.terminal.layout import pluralise, shorten_text
+    from foregate.views.terminal.layout import pluralise, shorten_text
 
     would = [f"{_DONE.get(word, word)} {count}" for word, count in report.would.items() if count]
     calls = f"of {pluralise(report.decisions, 'decision')} in {pluralise(report.sessions, 'session')}"

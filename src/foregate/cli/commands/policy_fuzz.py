@@ -15,7 +15,7 @@ from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.commands.policy_test import load_tested
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
 
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import app
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.layout import fold_text, format_labelled, format_table, pluralise, shorten_text
-from foregate.cli.terminal.progress import show_pieces
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.layout import fold_text, format_labelled, format_table, pluralise, shorten_text
+from foregate.views.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.tuning.levers import Lever, LeverSearch

@@ -11,8 +11,8 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import File, app, require_folder
-from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, USAGE
 
 
 @app.command("show")

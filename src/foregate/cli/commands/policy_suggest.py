@@ -14,9 +14,9 @@ from foregate.assembly.home import Home, open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.progress import show_pieces
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.audit.pieces import Progress

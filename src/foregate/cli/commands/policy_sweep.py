@@ -15,11 +15,11 @@ from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.layout import format_table, pluralise, shorten_text
-from foregate.cli.terminal.progress import show_pieces
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.layout import format_table, pluralise, shorten_text
+from foregate.views.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.audit.pieces import Progress, Workers

@@ -14,8 +14,8 @@ from foregate.cli.commands import options
 from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app, require_folder
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
 
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
@@ -96,7 +96,7 @@ def print_notices(notices: Sequence[KeyNotice], failed: int, as_json: bool) -> N
     There are none where every case `failed`: only one that passes can notice anything.
     """
     from foregate.cli.commands.policy_levers import format_by_section
-    from foregate.cli.terminal.layout import pluralise
+    from foregate.views.terminal.layout import pluralise
 
     if as_json:
         options.print_json_rows(notice.to_json() for notice in notices)

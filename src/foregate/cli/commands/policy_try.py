@@ -14,11 +14,11 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import File, app, require_usable
 from foregate.cli.commands.reports import CHANGES
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.layout import fold_text, format_table, make_visible, pluralise
-from foregate.cli.terminal.progress import show_pieces
 from foregate.schemas.errors import UsageError
 from foregate.schemas.version import __version__
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.layout import fold_text, format_table, make_visible, pluralise
+from foregate.views.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.gates.replay.assumption import Assumption

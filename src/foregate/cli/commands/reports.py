@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.layout import format_labelled, make_visible, pluralise, shorten_text
+from foregate.views.terminal.layout import format_labelled, make_visible, pluralise, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from foregate.audit.review_item import ReviewItem
 from foregate.audit.sentences import describe_in_parts
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled, pack_parts, shorten_text
 from foregate.schemas.review import Label
+from foregate.views.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled, pack_parts, shorten_text
 
 KEYS: dict[str, Label] = {"r": "right", "s": "too strict", "l": "too lax", "u": "unclear"}
 """What a key says of the ruling that is shown."""

@@ -12,13 +12,13 @@ from foregate.agent.session.session_log import utc_now
 from foregate.audit.review_item import ReviewItem
 from foregate.cli.commands import options
 from foregate.cli.commands.review_rows import KEYS, format_item
-from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.keys import KeyReader
-from foregate.cli.terminal.layout import CARE, build_console, pluralise
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.review import LABELS, Label
 from foregate.tuning.reviewing import OpenReview
+from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.keys import KeyReader
+from foregate.views.terminal.layout import CARE, build_console, pluralise
 
 
 class ReviewProgress:

@@ -9,8 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import STATUS
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import STATUS
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,16 +11,16 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session, take
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, STATUS, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, STATUS, run_async
 
 if TYPE_CHECKING:
     from foregate.agent.effects.undo import UndoReport
     from foregate.agent.session.result import RunResult
     from foregate.assembly.open import OpenSession
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.terminal.screen import Screen
     from foregate.schemas.strict_json import Json
+    from foregate.views.terminal.screen import Screen
 
 MovedTo = Annotated[Path | None, take("--workspace", "Where its workspace is now, if it was moved.", "FOLDER")]
 
@@ -74,12 +74,12 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     from foregate.agent.effects.changes_made import read_changes_made
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
-    from foregate.cli.terminal.hints import name_commands
-    from foregate.cli.terminal.layout import CARE, build_console
-    from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import format_event_line
-    from foregate.cli.terminal.terminal import interruptible
-    from foregate.cli.terminal.waiting import build_waiting_line
+    from foregate.views.terminal.hints import name_commands
+    from foregate.views.terminal.layout import CARE, build_console
+    from foregate.views.terminal.screen import Screen
+    from foregate.views.terminal.scripting import format_event_line
+    from foregate.views.terminal.terminal import interruptible
+    from foregate.views.terminal.waiting import build_waiting_line
 
     screen, out = Screen(build_console(stderr=True), narrate=False), sys.stdout
     if events:
@@ -124,9 +124,9 @@ async def _print_outcome(opened: OpenSession, outcome: RunResult) -> None:
 
 def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> None:
     """Print the answer to standard output, on a terminal behind bars, and what is in the way to standard error."""
-    from foregate.cli.terminal.layout import build_console
-    from foregate.cli.terminal.screen import Screen
     from foregate.schemas.visible import make_visible
+    from foregate.views.terminal.layout import build_console
+    from foregate.views.terminal.screen import Screen
 
     if sys.stdout.isatty():
         answer = Screen(build_console())

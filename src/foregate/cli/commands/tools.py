@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session, take
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
 
 if TYPE_CHECKING:
     from foregate.agent.tools.declarations import Declarations
@@ -224,8 +224,8 @@ def _format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
 def list_declared(as_json: options.AsJson = False) -> None:
     """List what you said of tools that nobody had declared. It holds while their definitions stay as they were."""
     from foregate.assembly.home import Home
-    from foregate.cli.terminal.declare_dialog import describe_nature
     from foregate.schemas import strict_json
+    from foregate.views.terminal.declare_dialog import describe_nature
 
     kept = _read_declarations(Home.path()).list()
     if as_json:
@@ -274,11 +274,11 @@ async def pin(
     from foregate.agent.session.session_log import utc_now
     from foregate.agent.tools.mcp.definition import build_review, get_pin_state
     from foregate.assembly.home import Home
-    from foregate.cli.terminal.layout import build_console
-    from foregate.cli.terminal.person import PersonAtTerminal
-    from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.terminal import Terminal
-    from foregate.cli.terminal.tools_sheet import format_tools
+    from foregate.views.terminal.layout import build_console
+    from foregate.views.terminal.person import PersonAtTerminal
+    from foregate.views.terminal.screen import Screen
+    from foregate.views.terminal.terminal import Terminal
+    from foregate.views.terminal.tools_sheet import format_tools
 
     screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
     async with open_session_tools(setting, server) as offer:
@@ -317,11 +317,11 @@ async def diff(
 ) -> int:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
     from foregate.agent.tools.mcp.definition import describe_unlisted
-    from foregate.cli.terminal.diff import format_unified
-    from foregate.cli.terminal.layout import build_console
-    from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.tools_sheet import diff_tool, format_tool
     from foregate.schemas.strict_json import as_object
+    from foregate.views.terminal.diff import format_unified
+    from foregate.views.terminal.layout import build_console
+    from foregate.views.terminal.screen import Screen
+    from foregate.views.terminal.tools_sheet import diff_tool, format_tool
 
     screen = Screen(build_console())
     found: list[Mapping[str, Json]] = []

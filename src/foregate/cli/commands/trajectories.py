@@ -14,8 +14,8 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.new_file import open_new_file
 from foregate.cli.commands.options import take
-from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
+from foregate.views.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -45,8 +45,8 @@ def export(
 ) -> None:
     """Export sessions, one JSON object a line; what the policy in force calls sensitive is masked."""
     from foregate.assembly.home import Home, find_session
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.export.export import Export, Family
+    from foregate.views.terminal.scripting import to_json_line
 
     moment_wanted = parse_moment(since) if since is not None else None
     wanted = _build_options(form, pairs, content, reward, check, policy, workspace)
@@ -77,9 +77,9 @@ def import_(
     """Read an export back and compare its events with the log's. No log changes. Exit code 8 where something was
     masked, changed or cut.
     """
-    from foregate.cli.terminal.scripting import format_event_line
     from foregate.schemas import strict_json
     from foregate.schemas.turn import export_turn
+    from foregate.views.terminal.scripting import format_event_line
 
     proven = True
     told: dict[str, Json]
@@ -139,7 +139,7 @@ def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None
     """Print what was exported: on standard error where standard output is the export itself."""
     from msgspec.structs import asdict
 
-    from foregate.cli.terminal.layout import pluralise
+    from foregate.views.terminal.layout import pluralise
 
     options.print_problems(f"{name} was not exported: {why}" for name, why in tally.skipped.items())
     if as_json:

@@ -1,0 +1,83 @@
+"""What a finished call made of files, from what the log and its blobs keep: nobody needs the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from foregate.agent.effects.changes_made import ChangesMade, FileVersions
+from foregate.schemas import strict_json
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import Change
+from foregate.schemas.tool_spec import ResourceKind
+from foregate.views.pages.kept import KeptBytes
+from foregate.views.terminal.diff import DiffLine
+from foregate.views.terminal.made import FileDiff, diff_files
+
+FILES = 20
+"""Changed files of one call whose contents a page shows."""
+LINES = 400
+"""Lines of one difference a page shows."""
+LONGEST_LINE = 400
+LARGEST = 1_000_000
+"""Bytes of a file that is compared."""
+_GONE = "its contents are not kept in the log"
+
+
+def read_diffs(changes: Sequence[Change], arguments: Mapping[str, Json] | None, kept: KeptBytes) -> list[FileDiff]:
+    """Return what became of each changed file, in lines where both contents are known by their hashes."""
+    files = [change for change in changes if change.resource.kind is ResourceKind.FILE]
+    made = ChangesMade(files=tuple(_read_versions(change, arguments, kept) for change in files[:FILES]))
+    return [_cut_diff(diff) for diff in diff_files(made)]
+
+
+def count_unread(changes: Sequence[Change]) -> int:
+    """Return how many changed files `read_diffs` leaves out."""
+    return max(0, sum(change.resource.kind is ResourceKind.FILE for change in changes) - FILES)
+
+
+def _cut_diff(diff: FileDiff) -> FileDiff:
+    lines = tuple(DiffLine(line.sign, line.text[:LONGEST_LINE]) for line in diff.lines[:LINES])
+    if (left := len(diff.lines) - len(lines)) > 0:
+        lines = (*lines, DiffLine("\\", f"{left} lines more"))
+    return FileDiff(diff.path, lines, diff.words)
+
+
+def _read_versions(change: Change, arguments: Mapping[str, Json] | None, kept: KeptBytes) -> FileVersions:
+    path = change.resource.id
+    before = kept.find(change.before) if change.before else None
+    if change.before and before is None:
+        return FileVersions(path, problem=f"changed; {_GONE}")
+    after = None
+    if change.after:
+        after = kept.find(change.after)
+        if after is None:
+            found = (data for data in _guess_contents(before, arguments or {}) if _is_content(data, change.after))
+            after = next(found, None)
+        if after is None:
+            return FileVersions(path, problem=f"{'changed' if change.before else 'new'}; {_GONE}")
+    if max(len(before or b""), len(after or b"")) > LARGEST:
+        return FileVersions(path, problem="too large to compare here")
+    if b"\0" in (before or b"") or b"\0" in (after or b""):
+        return FileVersions(path, problem="not a text")
+    return FileVersions(path, kept.mask(before), kept.mask(after))
+
+
+def _is_content(data: bytes, hash_: str) -> bool:
+    return strict_json.sha256(data) == hash_
+
+
+def _guess_contents(before: bytes | None, arguments: Mapping[str, Json]) -> Iterator[bytes]:
+    """Yield what a call may have written, by its arguments; whoever asks compares the hash."""
+    texts = [value.encode("utf-8", "replace") for value in islice(arguments.values(), 12) if isinstance(value, str)]
+    yield from texts
+    if before is None:
+        return
+    for old in texts:
+        if old and old in before:
+            for new in texts:
+                if new is not old:
+                    yield before.replace(old, new, 1)
+                    yield before.replace(old, new)
+    for text in texts:
+        yield before + text
