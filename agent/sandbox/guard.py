@@ -214,7 +214,7 @@ def open_watch(request: dict[str, Any], line: socket.socket) -> Any:
             return watch
         written = load_sandbox("written")
         stores = written.list_stores(plan)
-        return written.Written(stores, plan["limits"]) if stores else None
+        return written.WrittenPaths(stores, plan["limits"]) if stores else None
     except Exception as error:
         say(line, error=load_sandbox("prepared").describe_failure(error))
         os._exit(0)

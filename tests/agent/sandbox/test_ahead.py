@@ -120,13 +120,13 @@ def test_only_two_guards_stay_that_wait(starter: Starter, plan: SandboxPlan) -> 
 
 FORKS = """
 from foregate.agent.sandbox import forking as zygote
-from foregate.agent.sandbox.guard import Kind
+from foregate.agent.sandbox.guard import GuardKind
 
 class Line:
     def close(self): pass
 
 made = zygote.Zygote.__new__(zygote.Zygote)
-kinds = [Kind("limited", number) for number in range(4)]
+kinds = [GuardKind("limited", number) for number in range(4)]
 made._control, made._mounts, made._guards, made._ahead = Line(), None, {}, {}
 zygote.identify, zygote.has_changed = lambda kind: str(kind.base), lambda mounts: False
 zygote.list_children = lambda pid: []
