@@ -188,7 +188,7 @@ def _format_arguments(call: ToolCall) -> str:
     return call.raw if call.arguments is not None else json.dumps({"unreadable_arguments": call.raw})
 
 
-class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoredMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message in its stored form."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -200,7 +200,7 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def write_messages(messages: Sequence[Message]) -> bytes:
     kept = [
-        KeptMessage(
+        StoredMessage(
             role=message.role,
             text=message.text,
             call=message.call,
@@ -214,7 +214,7 @@ def write_messages(messages: Sequence[Message]) -> bytes:
 
 def read_messages(data: bytes) -> list[Message]:
     """Return the messages that were kept, so that what is sent is what is in the log; raise InvalidJson for others."""
-    kept = strict_json.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+    kept = strict_json.load(tuple[StoredMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
     return [
         Message(one.role, one.text, tuple(call.call for call in one.calls), one.call, wire=one.wire) for one in kept
     ]

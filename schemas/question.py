@@ -52,7 +52,7 @@ class PlanAnswer(Struct, frozen=True):
     request: str
 
 
-class HandedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+class PendingAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     """A person's answer on its way into the log: the value of a Reply, or None and why it is missing, and when.
 
     `id` tells it from every other answer to the same question, so that of two each knows which was the first. `person`
@@ -81,7 +81,7 @@ class HandedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
         return self._get("choice")
 
     @classmethod
-    def of(cls, text: str) -> HandedAnswer:
+    def of(cls, text: str) -> PendingAnswer:
         """Return the answer that a store kept; raise InvalidJson for a text that is none."""
         value = strict_json.parse(text)
         try:
@@ -104,7 +104,7 @@ class Question(Struct, frozen=True):
     session: str
     asked: AskedQuestion
     need: Need
-    given: HandedAnswer | None = None
+    given: PendingAnswer | None = None
     problem: str = ""
 
     @property

@@ -14,16 +14,16 @@ from pathlib import Path
 from msgspec import structs
 from msgspec.structs import replace
 
-from foregate.agent.effects.kept_changes import (
+from foregate.agent.effects.probe import PARTLY_DONE, SAID
+from foregate.agent.effects.snapshots import Snapshots, UndoStep
+from foregate.agent.effects.stored_changes import (
     ImageSource,
-    KeptChanges,
+    StoredChanges,
     UpperSource,
     check_changes,
     keep_changes,
     load_changes,
 )
-from foregate.agent.effects.probe import PARTLY_DONE, SAID
-from foregate.agent.effects.snapshots import Snapshots, UndoStep
 from foregate.agent.tools.builtin.declaration import build_change_record
 from foregate.agent.workspace.directory import EMPTY
 from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits, set_traits
@@ -31,7 +31,7 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import is_at, is_between
 from foregate.agent.workspace.path_step import Conflict, PlacementFailed, Source, Step
 from foregate.agent.workspace.placement import Placement
-from foregate.agent.workspace.stage import clear_stage
+from foregate.agent.workspace.staging import clear_staging
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.plan import NOT_DONE
 from foregate.schemas.errors import ForegateError, SyncError, WorkspaceError
@@ -53,11 +53,11 @@ def find_conflicts(workspace: Workspace, changes: Sequence[PathChange]) -> list[
     what cannot be looked at.
     """
     check_changes(changes)
-    stored = KeptChanges(tuple(changes), (), "")
+    stored = StoredChanges(tuple(changes), (), "")
     return _find_moved(workspace, stored, stored.list_forward())
 
 
-def _find_moved(workspace: Workspace, stored: KeptChanges, steps: Sequence[Step]) -> list[str]:
+def _find_moved(workspace: Workspace, stored: StoredChanges, steps: Sequence[Step]) -> list[str]:
     """Return the paths that steps cannot be taken from, as they or what is around them is otherwise."""
     by_path, changes = {step.path: step for step in steps}, stored.changes
     found = {step.path for step in steps if not is_at(stored.look(workspace, changes[step.number])[1], step.now)}
@@ -72,7 +72,7 @@ def _find_moved(workspace: Workspace, stored: KeptChanges, steps: Sequence[Step]
     return sorted(found)
 
 
-def _renew(workspace: Workspace, stored: KeptChanges, step: Step) -> Step:
+def _renew(workspace: Workspace, stored: StoredChanges, step: Step) -> Step:
     """Return a step from what an index of git is now, where that is as good as what it was."""
     if step.path not in stored.staged:
         return step
@@ -125,18 +125,18 @@ def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
 
 
 def _place_forward(
-    place: Snapshots, kept: str, stored: KeptChanges, steps: Sequence[Step], upper: Path, *, again: bool = False
+    place: Snapshots, kept: str, stored: StoredChanges, steps: Sequence[Step], upper: Path, *, again: bool = False
 ) -> None:
     left = LocalWorkspace(upper)
     try:
         source = UpperSource(left, ImageSource(stored, place.blobs))
         folders = _list_folders_after(stored, again)
-        Placement(place.workspace, steps, source, _name_stages(kept)[0], folders).place()
+        Placement(place.workspace, steps, source, _name_stagings(kept)[0], folders).place()
     finally:
         left.close()
 
 
-def _list_folders_after(stored: KeptChanges, again: bool) -> dict[str, FileTraits]:
+def _list_folders_after(stored: StoredChanges, again: bool) -> dict[str, FileTraits]:
     """Return what folders around the changes get; after an end in the middle also the mode, and the root its time."""
     modes = {path: stored.by_path[path].mode if again else None for path in stored.around}
     found = {path: FileTraits(mode, int(stored.stamp)) for path, mode in modes.items()}
@@ -146,7 +146,7 @@ def _list_folders_after(stored: KeptChanges, again: bool) -> dict[str, FileTrait
 
 
 def _place_back(
-    place: Snapshots, kept: str, stored: KeptChanges, steps: Sequence[Step], *, again: bool = False
+    place: Snapshots, kept: str, stored: StoredChanges, steps: Sequence[Step], *, again: bool = False
 ) -> None:
     """Take steps back. Folders around get the time they had, unless something else was changed in them since."""
     folders = {}
@@ -157,19 +157,19 @@ def _place_back(
         if again or is_ours:
             folders[path] = FileTraits(image.mode if again else None, int(image.modified))
     source: Source = ImageSource(stored, place.blobs)
-    Placement(place.workspace, steps, source, _name_stages(kept)[1], folders).place()
+    Placement(place.workspace, steps, source, _name_stagings(kept)[1], folders).place()
 
 
-def _name_stages(kept: str) -> tuple[str, str]:
+def _name_stagings(kept: str) -> tuple[str, str]:
     """Return the names of the folders in which contents wait while changes are applied, and while taken back."""
     return f".foregate-{kept[:16]}.tmp", f".foregate-{kept[16:32]}.tmp"
 
 
-def _clear_stages(workspace: Workspace, kept: str, stored: KeptChanges) -> list[str]:
+def _clear_stagings(workspace: Workspace, kept: str, stored: StoredChanges) -> list[str]:
     """Remove what a process left on the way; return the paths to which it had to bring back what somebody saved."""
     lists = stored.list_forward(), stored.list_back()
-    stages = zip(_name_stages(kept), lists, strict=True)
-    return [path for name, steps in stages for path in clear_stage(workspace, name, steps)]
+    stagings = zip(_name_stagings(kept), lists, strict=True)
+    return [path for name, steps in stagings for path in clear_staging(workspace, name, steps)]
 
 
 def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult:
@@ -180,8 +180,8 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     it says which paths were left. Raises LogError where what was kept is gone, and SyncError.
     """
     stored, workspace = load_changes(place.blobs, kept), place.workspace
-    was_at_work = any(workspace.look(name).kind for name in _name_stages(kept))
-    strays, why = _clear_stages(workspace, kept, stored), ""
+    was_at_work = any(workspace.look(name).kind for name in _name_stagings(kept))
+    strays, why = _clear_stagings(workspace, kept, stored), ""
     if upper is not None:
         try:
             steps, left = _choose_steps(workspace, stored, stored.list_forward(), strays)
@@ -210,7 +210,7 @@ def _is_known(now: PathState, change: PathChange) -> bool:
 
 
 def _choose_steps(
-    workspace: Workspace, stored: KeptChanges, steps: Sequence[Step], strays: Collection[str]
+    workspace: Workspace, stored: StoredChanges, steps: Sequence[Step], strays: Collection[str]
 ) -> tuple[list[Step], list[str]]:
     """Return the steps still to be taken, from what is there now, and the paths that are left as they are."""
     seen = {one.path: stored.look(workspace, one) for one in stored.changes}
@@ -254,7 +254,7 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
         return True
 
     def is_back() -> bool:
-        if workspace.look(_name_stages(kept)[1]).kind:
+        if workspace.look(_name_stagings(kept)[1]).kind:
             return False
         return all(is_at(stored.look(workspace, stored.changes[step.number])[1], step.then) for step in steps)
 
@@ -270,8 +270,8 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
             place.blobs.get(hash_)
 
     def take_back() -> None:
-        broke_off = bool(workspace.look(_name_stages(kept)[1]).kind)
-        if strays := _clear_stages(workspace, kept, stored):
+        broke_off = bool(workspace.look(_name_stagings(kept)[1]).kind)
+        if strays := _clear_stagings(workspace, kept, stored):
             raise Conflict(strays)
         chosen, _ = _choose_steps(workspace, stored, steps, ())
         _place_back(place, kept, stored, chosen, again=broke_off or len(chosen) < len(steps))
@@ -293,7 +293,7 @@ def _name_paths(paths: Sequence[str]) -> str:
 
 def _build_result(
     workspace: Workspace,
-    stored: KeptChanges,
+    stored: StoredChanges,
     left: Sequence[str] = (),
     why: str = "",
     said: Mapping[str, str] = SAID,

@@ -14,7 +14,7 @@ from foregate.schemas.errors import SessionHeld, UsageError
 from foregate.schemas.event import Draft, NeedAnswered
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log, QuestionStore, Reply
-from foregate.schemas.question import AskedQuestion, HandedAnswer, Question, describe_end, follow_question
+from foregate.schemas.question import AskedQuestion, PendingAnswer, Question, describe_end, follow_question
 
 Delivery = Literal["recorded", "taken", "waiting"]
 """Where an answer is: recorded by this process, taken by the one that asks, or kept for that one to take."""
@@ -43,7 +43,7 @@ async def answer_question(
 
 async def keep_answer(
     log: Log, question: Question, reply: Reply, now: str, runs: Identity | None = None
-) -> HandedAnswer:
+) -> PendingAnswer:
     """Keep a reply, given at a UTC time, as the answer to a question; see `answer_question`."""
     name = question.name
     check_reply(question.need, reply)
@@ -57,12 +57,12 @@ async def keep_answer(
         if not kept:
             raise UsageError(f"`{name}` was answered or closed just now; `foregate audit show` tells how")
         if kept != mine.text:
-            first = HandedAnswer.of(kept)
+            first = PendingAnswer.of(kept)
             raise UsageError(f"`{name}` was answered already: {first.choice}, by {first.by[:64]}, at {first.at}")
     return mine
 
 
-async def _deliver(log: Log, question: Question, mine: HandedAnswer) -> Delivery:
+async def _deliver(log: Log, question: Question, mine: PendingAnswer) -> Delivery:
     """Record an answer that counts where nobody holds its session, else wait a little for whoever does to take it."""
     until = time.monotonic() + _PATIENCE
     while True:
@@ -83,7 +83,7 @@ async def _deliver(log: Log, question: Question, mine: HandedAnswer) -> Delivery
         await asyncio.sleep(_PAUSE)
 
 
-async def _check_taken(log: Log, question: Question, mine: HandedAnswer) -> Delivery:
+async def _check_taken(log: Log, question: Question, mine: PendingAnswer) -> Delivery:
     """Return that an answer was taken; raise UsageError where its question was closed by something else first."""
     open_: AskedQuestion | None = question.asked
     for event in await log.read(question.session, after=question.asked.seq):
@@ -94,7 +94,7 @@ async def _check_taken(log: Log, question: Question, mine: HandedAnswer) -> Deli
     return "waiting"
 
 
-async def _record(log: Log, question: Question, mine: HandedAnswer, lease: Lease) -> Delivery:
+async def _record(log: Log, question: Question, mine: PendingAnswer, lease: Lease) -> Delivery:
     """Append the answer unless the process that asked has done so before it gave the session back."""
     asked, policy, moment = question.asked, question.asked.policy, mine.at
     open_: AskedQuestion | None = None

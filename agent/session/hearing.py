@@ -13,7 +13,7 @@ from foregate.schemas.errors import ForegateError, LogError
 from foregate.schemas.identity import Identity, identify
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.protocols import Person, QuestionStore, Reply
-from foregate.schemas.question import AskedQuestion, HandedAnswer
+from foregate.schemas.question import AskedQuestion, PendingAnswer
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _LOOK = 0.25
@@ -32,7 +32,7 @@ class Hearing:
         self.came_from_elsewhere = False
         """Whether the last answer was given in another process."""
 
-    async def hear(self, need: Need, seq: int) -> HandedAnswer | None:
+    async def hear(self, need: Need, seq: int) -> PendingAnswer | None:
         """Return the answer to the question that event `seq` asks, None where nobody answers now.
 
         Raises UsageError where the person here declares something that the question does not ask.
@@ -45,16 +45,16 @@ class Hearing:
         if need.expires_at and self._log.clock() > need.expires_at:
             return await self._keep(need, seq, self._draft(None, "nobody answered in time"))
         given = await self._ask(need, seq)
-        if given is None or isinstance(given, HandedAnswer):
+        if given is None or isinstance(given, PendingAnswer):
             self.came_from_elsewhere = given is not None
             return given
         read_declared(given.value, need.request, "")  # what the sheet did not ask is refused before it is recorded
         return await self._keep(need, seq, self._draft(given))
 
-    def _draft(self, reply: Reply | None, error: str = "") -> HandedAnswer:
+    def _draft(self, reply: Reply | None, error: str = "") -> PendingAnswer:
         return draft_reply(reply, self._log.clock(), error, self._log.by)
 
-    async def _ask(self, need: Need, seq: int) -> Reply | HandedAnswer | None:
+    async def _ask(self, need: Need, seq: int) -> Reply | PendingAnswer | None:
         """Ask the person here, until they answer or somebody does so elsewhere."""
         if self._person is None:
             return None
@@ -71,7 +71,7 @@ class Hearing:
                 one.cancel()
             await asyncio.gather(asking, watching, return_exceptions=True)
 
-    async def _watch(self, store: QuestionStore, need: Need, seq: int) -> HandedAnswer:
+    async def _watch(self, store: QuestionStore, need: Need, seq: int) -> PendingAnswer:
         """Return the answer that somebody gives elsewhere, once there is one."""
         while True:
             with suppress(LogError):  # another process writes for long, say; the person here can answer meanwhile
@@ -79,12 +79,12 @@ class Hearing:
                     return read_handed(text, need)
             await asyncio.sleep(_LOOK)
 
-    async def _find_kept(self, need: Need, seq: int) -> HandedAnswer | None:
+    async def _find_kept(self, need: Need, seq: int) -> PendingAnswer | None:
         store = self._log.store
         text = await store.read_handed(self._log.lease.session, seq) if isinstance(store, QuestionStore) else ""
         return read_handed(text, need) if text else None
 
-    async def _keep(self, need: Need, seq: int, mine: HandedAnswer) -> HandedAnswer:
+    async def _keep(self, need: Need, seq: int, mine: PendingAnswer) -> PendingAnswer:
         """Return the answer that counts: this one, or one that was kept before it."""
         store = self._log.store
         text = await store.hand_in(self._log.lease.session, seq, mine.text) if isinstance(store, QuestionStore) else ""
@@ -94,27 +94,27 @@ class Hearing:
         return read_handed(text, need)
 
 
-def draft_reply(reply: Reply | None, at: str, error: str = "", runs: Identity | None = None) -> HandedAnswer:
+def draft_reply(reply: Reply | None, at: str, error: str = "", runs: Identity | None = None) -> PendingAnswer:
     """Return a reply as an answer on its way into the log, given at a UTC time, by who `runs` the session unless it
     says by whom."""
     if reply is None:
-        return HandedAnswer(os.urandom(8).hex(), at, None, error)
-    return HandedAnswer(os.urandom(8).hex(), at, reply.value, error, reply.person or identify(reply.by, runs))
+        return PendingAnswer(os.urandom(8).hex(), at, None, error)
+    return PendingAnswer(os.urandom(8).hex(), at, reply.value, error, reply.person or identify(reply.by, runs))
 
 
-def read_handed(text: str, need: Need) -> HandedAnswer:
+def read_handed(text: str, need: Need) -> PendingAnswer:
     """Return the answer a store kept; one that cannot be one to this question is none, and permits nothing."""
     try:
-        found = HandedAnswer.of(text)
+        found = PendingAnswer.of(text)
         if found.value is not None:
             check_reply(need, Reply(**found.value))
     except (ForegateError, TypeError) as error:
         get_diagnostics().warning("answer_not_read", gate=need.gate, why=str(error))
-        return HandedAnswer("", "", None, "the answer that was kept cannot be read")
+        return PendingAnswer("", "", None, "the answer that was kept cannot be read")
     return found
 
 
-def draft_answer(asked: AskedQuestion, given: HandedAnswer) -> Answer:
+def draft_answer(asked: AskedQuestion, given: PendingAnswer) -> Answer:
     """Return an answer bound to what was asked: the calls, and the survey and the policy they were judged by."""
     need, bound = asked.raised.need, (asked.raised.survey_hash, asked.policy)
     about = need.gate, need.who, need.key, need.digests

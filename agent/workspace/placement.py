@@ -29,7 +29,7 @@ from foregate.agent.workspace.path_step import (
     rank_path,
 )
 from foregate.agent.workspace.renaming import exchange, move_new
-from foregate.agent.workspace.stage import mark_ready, remove_stage
+from foregate.agent.workspace.staging import mark_ready, remove_staging
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathState
@@ -41,7 +41,7 @@ _OPENED = stat.S_IRWXU
 
 
 class Placement(Struct):
-    """One way of a list of steps, by `place`. `stage` is the name of the folder of new contents, in the root.
+    """One way of a list of steps, by `place`. `staging` is the name of the folder of new contents, in the root.
 
     `folders` are, by path, the mode and time of folders that are no steps: those above the steps, and those above steps
     that are taken already.
@@ -50,7 +50,7 @@ class Placement(Struct):
     workspace: Workspace
     steps: Sequence[Step]
     source: Source
-    stage: str
+    staging: str
     folders: Mapping[str, FileTraits]
     _back: list[tuple[str, Callable[[], object]]] = field(default_factory=list)
     _seen: dict[str, SeenPath] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Placement(Struct):
     _mine: dict[str, int] = field(default_factory=dict)
     _twins: dict[object, str] = field(default_factory=dict)
     _left: list[str] = field(default_factory=list)
-    _stage: int = -1
+    _staging: int = -1
 
     def place(self) -> None:
         """Take all steps and put them on disk.
@@ -71,19 +71,19 @@ class Placement(Struct):
         with self.workspace.directory(".") as root:
             self._times["."] = os.fstat(root).st_mtime_ns
             try:
-                os.mkdir(self.stage, 0o700, dir_fd=root)
+                os.mkdir(self.staging, 0o700, dir_fd=root)
             except OSError as error:
                 why = f"nothing can be written into the workspace ({error.strerror})"
                 raise PlacementFailed(f"{why}; free some space, or let this user write there") from None
-            self._stage = os.open(self.stage, READ_FOLDER, dir_fd=root)
+            self._staging = os.open(self.staging, READ_FOLDER, dir_fd=root)
             time = self._times["."]
             try:
                 self._work()
                 time = self.folders.get(".", FileTraits(modified=time)).modified
             finally:
                 if not self._left:
-                    remove_stage(root, self.stage)
-                os.close(self._stage)
+                    remove_staging(root, self.staging)
+                os.close(self._staging)
                 set_traits(root, FileTraits(modified=time))
         self.workspace.sync()
 
@@ -97,7 +97,7 @@ class Placement(Struct):
                 path = step.path
                 if step.is_staged:
                     self._fill(step)
-            mark_ready(self._stage)
+            mark_ready(self._staging)
             self.workspace.sync()
             for act, step in self._order():
                 path = step.path
@@ -149,16 +149,16 @@ class Placement(Struct):
             raise Conflict([step.path])
 
     def _fill(self, step: Step) -> None:
-        """Write what is to be at a path into the stage, and make sure that it is what was judged."""
+        """Write what is to be at a path into the staging folder, and make sure that it is what was judged."""
         name, content = str(step.number), self.source.open_content(step.path, step.then)
         try:
             first = self._twins.get(content.twin) if content.twin is not None else None
             if first is not None:
-                os.link(first, name, src_dir_fd=self._stage, dst_dir_fd=self._stage, follow_symlinks=False)
-                now = look_at(self._stage, name).state
+                os.link(first, name, src_dir_fd=self._staging, dst_dir_fd=self._staging, follow_symlinks=False)
+                now = look_at(self._staging, name).state
             elif step.then.kind == "link":
                 self._fill_link(name, content)
-                now = look_at(self._stage, name).state
+                now = look_at(self._staging, name).state
             else:
                 now = self._fill_file(name, content)
         finally:
@@ -169,7 +169,7 @@ class Placement(Struct):
             raise PlacementFailed(f"what `{step.path[:80]}` is to hold is not what was judged; nothing was done")
 
     def _fill_file(self, name: str, content: Content) -> PathState:
-        file = os.open(name, _STAGED, 0o600, dir_fd=self._stage)
+        file = os.open(name, _STAGED, 0o600, dir_fd=self._staging)
         try:
             digest = copy_content(content.data, file)
             set_traits(file, content.traits)
@@ -181,13 +181,13 @@ class Placement(Struct):
 
     def _fill_link(self, name: str, content: Content) -> None:
         assert isinstance(content.data, bytes)
-        os.symlink(os.fsdecode(content.data), name, dir_fd=self._stage)
+        os.symlink(os.fsdecode(content.data), name, dir_fd=self._staging)
         with suppress(OSError):  # as with files, an owner and a time that are not taken are no failure
             if content.traits.owner is not None:
-                os.chown(name, *content.traits.owner, dir_fd=self._stage, follow_symlinks=False)
+                os.chown(name, *content.traits.owner, dir_fd=self._staging, follow_symlinks=False)
             if content.traits.modified:
                 times = (content.traits.modified, content.traits.modified)
-                os.utime(name, ns=times, dir_fd=self._stage, follow_symlinks=False)
+                os.utime(name, ns=times, dir_fd=self._staging, follow_symlinks=False)
 
     @contextmanager
     def _enter(self, path: str) -> Iterator[tuple[int, str]]:
@@ -207,29 +207,29 @@ class Placement(Struct):
     def _put(self, step: Step) -> None:
         """Swap a staged file or link into its place."""
         new = str(step.number)
-        self._mine[step.path] = os.stat(new, dir_fd=self._stage, follow_symlinks=False).st_ino
+        self._mine[step.path] = os.stat(new, dir_fd=self._staging, follow_symlinks=False).st_ino
         with self._enter(step.path) as (folder, name):
             if step.now.kind in ("file", "link", "other"):
-                if exchange(self._stage, new, folder, name):
+                if exchange(self._staging, new, folder, name):
                     self._back.append((step.path, lambda: self._swap_back(step)))
                     self._check_taken(step, new)
                     return
                 self._take_out(step, f"{new}.old")
-            move_new(self._stage, new, folder, name)
+            move_new(self._staging, new, folder, name)
             self._back.append((step.path, lambda: self._take_back(step)))
 
     def _take_out(self, step: Step, old: str = "") -> None:
-        """Move what is at a path into the stage."""
+        """Move what is at a path into the staging folder."""
         old = old or str(step.number)
         with self._enter(step.path) as (folder, name):
-            move_new(folder, name, self._stage, old)
+            move_new(folder, name, self._staging, old)
             self._back.append((step.path, lambda: self._put_back(step, old)))
         self._check_taken(step, old)
 
     def _check_taken(self, step: Step, old: str) -> None:
         """Raise Conflict where what came out of a place is not what was looked at."""
-        found = os.stat(old, dir_fd=self._stage, follow_symlinks=False)
-        if not self._seen[step.path].is_same(found) and not is_at(look_at(self._stage, old).state, step.now):
+        found = os.stat(old, dir_fd=self._staging, follow_symlinks=False)
+        if not self._seen[step.path].is_same(found) and not is_at(look_at(self._staging, old).state, step.now):
             raise Conflict([step.path])
 
     def _check_place(self, step: Step) -> None:
@@ -247,26 +247,26 @@ class Placement(Struct):
     def _swap_back(self, step: Step) -> None:
         new = str(step.number)
         with self._enter(step.path) as (folder, name):
-            exchange(self._stage, new, folder, name)
+            exchange(self._staging, new, folder, name)
             try:
-                self._check_mine(step, self._stage, new)
+                self._check_mine(step, self._staging, new)
             except Conflict:
-                exchange(self._stage, new, folder, name)
+                exchange(self._staging, new, folder, name)
                 raise
 
     def _take_back(self, step: Step) -> None:
         new = str(step.number)
         with self._enter(step.path) as (folder, name):
-            move_new(folder, name, self._stage, new)
+            move_new(folder, name, self._staging, new)
             try:
-                self._check_mine(step, self._stage, new)
+                self._check_mine(step, self._staging, new)
             except Conflict:
-                move_new(self._stage, new, folder, name)
+                move_new(self._staging, new, folder, name)
                 raise
 
     def _put_back(self, step: Step, old: str) -> None:
         with self._enter(step.path) as (folder, name):
-            move_new(self._stage, old, folder, name)
+            move_new(self._staging, old, folder, name)
 
     def _make_folder(self, step: Step) -> None:
         if step.now.kind != "directory":

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from foregate.agent.sandbox.caches import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.changes import list_changes
-from foregate.agent.sandbox.kept import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.visible import plan_work

@@ -11,7 +11,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, LogError, TamperedLog, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Log, QuestionStore, Readable
-from foregate.schemas.question import AskedQuestion, HandedAnswer, Question, describe_end, follow_question
+from foregate.schemas.question import AskedQuestion, PendingAnswer, Question, describe_end, follow_question
 from foregate.schemas.strict_json import Json, as_object
 from foregate.telemetry.log import chain
 
@@ -97,7 +97,7 @@ async def _build(log: Log, blobs: Blobs, session: str, asked: AskedQuestion) -> 
         problem = str(error)
     if isinstance(log, QuestionStore) and (text := await log.read_handed(session, asked.seq)):
         try:
-            given = HandedAnswer.of(text)
+            given = PendingAnswer.of(text)
         except InvalidJson as error:
             problem = problem or str(error)
     return Question(session, asked, replace(asked.raised.need, request=request), given, problem)

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foregate.agent.effects.kept_previews import encode_previews
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
+from foregate.agent.effects.stored_previews import encode_previews
 from foregate.agent.loop.runner import run_child_task
 from foregate.agent.planning.controller import PlanController
 from foregate.agent.session.interaction import AbsentPerson

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.agent.effects.kept_changes import load_changes
+from foregate.agent.effects.stored_changes import load_changes
 from foregate.agent.workspace.directory import list_hashes
 from foregate.agent.workspace.path_state import is_adjusted
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone

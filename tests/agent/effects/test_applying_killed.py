@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.effects.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.workspace import placement as renaming
+from foregate.agent.workspace import renaming
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.schemas.sandbox import PathChange
 from foregate.telemetry.log.memory_log import MemoryBlobs

@@ -17,8 +17,8 @@ from foregate.agent.effects.applying import (
     go_on_or_back,
     keep_images,
 )
-from foregate.agent.effects.kept_changes import load_changes
 from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.effects.stored_changes import load_changes
 from foregate.agent.workspace import placement, renaming
 from foregate.agent.workspace.path_step import Conflict, PlacementFailed
 from foregate.agent.workspace.workspace import Workspace

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 from rich.text import Text
 
-from foregate.agent.effects.kept_previews import decode_previews
+from foregate.agent.effects.stored_previews import decode_previews
 from foregate.agent.effects.undo import Preview
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError

@@ -14,33 +14,33 @@ from foregate.agent.workspace.workspace import Workspace, refuse_errors
 
 _AT_ONCE = 8
 _READY = "ready"
-"""A name in a stage that says that everything is written: from now on things come and go."""
+"""A name in a staging folder that says that everything is written: from now on things come and go."""
 
 
-def mark_ready(stage: int) -> None:
-    """Say of an open stage that everything in it is written, before the first of it is put in its place."""
-    os.close(os.open(_READY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=stage))
+def mark_ready(staging: int) -> None:
+    """Say of an open staging folder that everything in it is written, before the first of it is put in its place."""
+    os.close(os.open(_READY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=staging))
 
 
-def remove_stage(root: int, name: str) -> None:
-    """Remove a stage and what is left in it, as far as that can be done."""
+def remove_staging(root: int, name: str) -> None:
+    """Remove a staging folder and what is left in it, as far as that can be done."""
     with suppress(OSError):
-        stage = os.open(name, READ_FOLDER, dir_fd=root)
+        staging = os.open(name, READ_FOLDER, dir_fd=root)
         try:
-            inside = os.listdir(stage)  # noqa: PTH208 - a descriptor is no path
+            inside = os.listdir(staging)  # noqa: PTH208 - a descriptor is no path
             if len(inside) <= _AT_ONCE:  # starting threads takes longer
                 for old in inside:
-                    os.unlink(old, dir_fd=stage)
+                    os.unlink(old, dir_fd=staging)
             else:
                 with ThreadPoolExecutor(_AT_ONCE) as pool:  # one after the other, each waits for a busy disk
-                    list(pool.map(lambda old: os.unlink(old, dir_fd=stage), inside))
+                    list(pool.map(lambda old: os.unlink(old, dir_fd=staging), inside))
         finally:
-            os.close(stage)
+            os.close(staging)
         os.rmdir(name, dir_fd=root)
 
 
-def clear_stage(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[str]:
-    """Remove the stage a process left that was taking steps; return the paths to which it had to bring something back.
+def clear_staging(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[str]:
+    """Remove the staging folder of a dead process; return the paths to which it had to bring something back.
 
     That is what came out of a place and is not what was to be replaced: somebody saved it in the last moment. Raises
     WorkspaceError where it cannot be brought back.
@@ -49,30 +49,30 @@ def clear_stage(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[
     with refuse_errors("read", name), workspace.directory(".") as root:
         if not workspace.look(name).kind:
             return []
-        stage = os.open(name, READ_FOLDER, dir_fd=root)
+        staging = os.open(name, READ_FOLDER, dir_fd=root)
         try:
             by_number = {str(step.number): step for step in steps}
-            names = os.listdir(stage)  # noqa: PTH208 - a descriptor is no path
+            names = os.listdir(staging)  # noqa: PTH208 - a descriptor is no path
             for inside in sorted(names) if _READY in names else ():
                 step = by_number.get(inside.removesuffix(".old"))
-                if step is not None and _bring_back(workspace, stage, inside, step):
+                if step is not None and _bring_back(workspace, staging, inside, step):
                     found.append(step.path)
         finally:
-            os.close(stage)
-        remove_stage(root, name)
+            os.close(staging)
+        remove_staging(root, name)
     return found
 
 
-def _bring_back(workspace: Workspace, stage: int, name: str, step: Step) -> bool:
+def _bring_back(workspace: Workspace, staging: int, name: str, step: Step) -> bool:
     """Bring back what came out of the place of a step, where it is not what was to; return whether it was so."""
-    state = look_at(stage, name).state
+    state = look_at(staging, name).state
     if is_at(state, step.now) or is_at(state, step.then):
         return False
     with suppress(FileNotFoundError, NotADirectoryError), open_parent(workspace, step.path) as (folder, own):
         there = look_at(folder, own).state
         if not there.kind and step.now.kind:
-            move_new(stage, name, folder, own)
+            move_new(staging, name, folder, own)
             return True
         if there.kind and is_at(there, step.then):
-            return exchange(stage, name, folder, own)
+            return exchange(staging, name, folder, own)
     return False

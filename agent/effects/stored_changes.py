@@ -31,7 +31,7 @@ _UNTRUSTED = 0o6000
 _KINDS = ("", "file", "directory", "link")
 
 
-class KeptChanges(Struct, frozen=True, dict=True):
+class StoredChanges(Struct, frozen=True, dict=True):
     """Changes to apply, and images of what they replace and of the folders around, as the blob store holds them.
 
     An image's `path` is relative to the workspace. One of a file without a `hash` is of a file too large to keep. Its
@@ -149,7 +149,9 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
     adjusted = {one.path for one in changes if one.path not in linked and is_adjusted(one.before, one.after)}
     large = {one.path for one in changes if one.before.kind == "file" and one.before.size > max_bytes}
     images = [replace(one, hash="") if one.path in large - adjusted else one for one in images]
-    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged, frozenset(linked), frozenset(joined))
+    made = StoredChanges(
+        tuple(changes), tuple(images), str(time.time_ns()), staged, frozenset(linked), frozenset(joined)
+    )
     images += [_build_image(workspace, path, PathState("directory")) for path in sorted({".", *made.around})]
     named = [(image, hash_) for image in images for hash_ in _list_hashes(image, image.path not in adjusted)]
     for (image, hash_), found in zip(named, blobs.put_all(_read_all(workspace, images, adjusted)), strict=True):
@@ -215,10 +217,10 @@ def _read_all(workspace: Workspace, images: Sequence[ImageEntry], adjusted: Coll
             yield pack_attributes(workspace.read_attributes(image.path))
 
 
-def load_changes(blobs: Blobs, kept: str) -> KeptChanges:
+def load_changes(blobs: Blobs, kept: str) -> StoredChanges:
     """Return what `keep_changes` stored; raise LogError where it is missing or damaged."""
     try:
-        return msgspec.json.decode(blobs.get(kept), type=KeptChanges)
+        return msgspec.json.decode(blobs.get(kept), type=StoredChanges)
     except msgspec.MsgspecError:
         raise LogError(f"the stored bytes `{kept}` are no list of changes; restore them from a copy") from None
 
@@ -226,7 +228,7 @@ def load_changes(blobs: Blobs, kept: str) -> KeptChanges:
 class ImageSource:
     """What was there before, out of the blob store."""
 
-    def __init__(self, kept: KeptChanges, blobs: Blobs) -> None:
+    def __init__(self, kept: StoredChanges, blobs: Blobs) -> None:
         self._kept, self._blobs = kept, blobs
 
     def open_content(self, path: str, then: PathState) -> Content:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from foregate.agent.sandbox.caches import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.changes import list_changes
-from foregate.agent.sandbox.kept import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.schemas.errors import WorkspaceError
 from tests.agent.sandbox.place import PATH, Place
