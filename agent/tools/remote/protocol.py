@@ -148,7 +148,7 @@ class Response(WireFrame, frozen=True, forbid_unknown_fields=True):
     duration: int = 0
 
 
-class RequestRefused(WireFrame, frozen=True, forbid_unknown_fields=True):
+class RequestRefused(WireFrame, frozen=True, forbid_unknown_fields=True, tag="refused"):
     """Why the runtime ends the connection, or could not read a message, in one sentence."""
 
     message: str
