@@ -161,9 +161,7 @@ FromRuntime = Welcome | Attached | Seen | Response | RequestRefused
 def encode_frame(frame: WireFrame) -> str:
     """Return a message as text, with every field of its kind: who reads it need not know what is left out."""
     unset = {one.encode_name: one.default for one in msgspec.structs.fields(frame) if one.default is not NODEFAULT}
-    return strict_json.encode_record(
-        {"type": type(frame).__name__.lower(), **unset, **strict_json.dump(frame)}
-    ).decode()
+    return strict_json.encode_record({"type": frame.__struct_config__.tag, **unset, **strict_json.dump(frame)}).decode()
 
 
 def parse_frame(message: str | bytes, bound: int, kind: Any) -> Any:
