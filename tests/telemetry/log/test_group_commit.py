@@ -25,6 +25,16 @@ async def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     made.close()
 
 
+async def wait_for_the_thread(log: SqliteLog) -> None:
+    """Wait until the thread has let go of the file: it has it for a moment longer than a claim takes."""
+
+    def wait() -> None:
+        with log._writer._writing:
+            pass
+
+    await asyncio.to_thread(wait)
+
+
 @pytest.mark.parametrize("sessions", [1, 2])
 async def test_a_session_alone_in_its_log_writes_what_it_waits_for_and_others_leave_it_to_the_one_thread(
     log: SqliteLog, sessions: int
@@ -35,6 +45,7 @@ async def test_a_session_alone_in_its_log_writes_what_it_waits_for_and_others_le
     log._writer._connection.set_trace_callback(
         lambda said: threads.append(threading.current_thread() is here) if said == "COMMIT" else None
     )
+    await wait_for_the_thread(log)
     for lease in leases:
         await say(log, lease, "one")
         await log.settle(lease)
@@ -54,6 +65,7 @@ async def test_a_commit_that_a_signal_interrupts_is_never_taken_for_done_nor_wri
             raise KeyboardInterrupt
         return found
 
+    await wait_for_the_thread(log)
     await say(log, lease, "one")
     with monkeypatch.context() as patched:
         patched.setattr(GroupCommit, where, interrupt)
