@@ -29,5 +29,5 @@ def test_a_scenario_with_another_outcome_differs_indeed_and_says_why() -> None:
 
 
 def test_the_page_lists_exactly_the_differences_that_scenarios_show() -> None:
-    listed = re.findall(r"^\| \*\*(.+?)\*\* \|", PAGE.read_text("utf-8"), re.M)
+    listed = re.findall(r"^- \*\*(.+?)\*\*:", PAGE.read_text("utf-8"), re.M)
     assert sorted(listed) == sorted({scenario["differs"] for scenario in SCENARIOS if "differs" in scenario})
