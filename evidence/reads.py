@@ -56,7 +56,7 @@ class FoundValue(NamedTuple):
 class Reads:
     """The results of the reads of one request, as texts; looked into when a value is asked for, and only once."""
 
-    _reads: dict[str, _KeptRead] = field(default_factory=dict)
+    _reads: dict[str, _ReadResult] = field(default_factory=dict)
     _size: int = 0
 
     def add(self, seq: int, tool: str, arguments_raw: str, content: str) -> None:
@@ -65,7 +65,7 @@ class Reads:
         Beyond the bounds the oldest go first; a text too long to have records is not kept.
         """
         if len(content) <= LONGEST:
-            self._keep(_KeptRead(seq, tool, arguments_raw, content))
+            self._keep(_ReadResult(seq, tool, arguments_raw, content))
 
     def join(self, newer: Reads) -> Reads:
         """Return the reads of both, within the bounds of one."""
@@ -74,7 +74,7 @@ class Reads:
             both._keep(read)
         return both
 
-    def _keep(self, read: _KeptRead) -> None:
+    def _keep(self, read: _ReadResult) -> None:
         same = read.tool, read.arguments, read.content
         self._size, _ = keep_newest(self._reads, read, same, self._size, most=KEPT, largest=SIZE)
 
@@ -138,7 +138,7 @@ def may_have_written(written: Written, value: Value, text: str, before: int) -> 
 
 
 @dataclass(eq=False)
-class _KeptRead:
+class _ReadResult:
     """One read as the log holds it: nothing that was made of it stands here."""
 
     seq: int
@@ -182,11 +182,11 @@ class _ValueIndex:
         return records[0] if all(gives(record, name) for record in records) else None
 
 
-_INDEXES: WeakKeyDictionary[_KeptRead, _ValueIndex] = WeakKeyDictionary()
+_INDEXES: WeakKeyDictionary[_ReadResult, _ValueIndex] = WeakKeyDictionary()
 """What was made of the reads; it is no part of a session's state, which holds what the log holds."""
 
 
-def _open_read(read: _KeptRead) -> _ValueIndex:
+def _open_read(read: _ReadResult) -> _ValueIndex:
     if (known := _INDEXES.get(read)) is None:
         known = _INDEXES[read] = _ValueIndex(read_records(read.content))
     return known

@@ -82,7 +82,7 @@ class ClientPerson:
         )
 
 
-class RunningCall(NamedTuple):
+class ServedCall(NamedTuple):
     """A call that was handed to the tool server."""
 
     id: str
@@ -96,7 +96,7 @@ class McpServer:
     def __init__(self, server: ToolServer, specs: Sequence[ToolSpec], policy: Policy, show: Show) -> None:
         self._server, self._specs, self._policy, self._show = server, specs, policy, show
         self._numbers = count(1)
-        self._waiting: dict[str, RunningCall] = {}
+        self._waiting: dict[str, ServedCall] = {}
         self._contexts: dict[str, Context] = {}
         self._reports: deque[asyncio.Task[None]] = deque(maxlen=64)
         self._write: Any = None
@@ -143,10 +143,10 @@ class McpServer:
         await context.session.report_progress(0, 2, "judging")
         self._contexts[call.wire_id] = context  # before it can begin, so that the client hears when it does
         running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
-        return await self._follow_call(context, RunningCall(call.wire_id, asking, running))
+        return await self._follow_call(context, ServedCall(call.wire_id, asking, running))
 
     async def _follow_call(
-        self, context: Context, begun: RunningCall
+        self, context: Context, begun: ServedCall
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Return the outcome of a call, or the question that has to be answered first."""
         asking, running = begun.asking, begun.running

@@ -32,7 +32,7 @@ handed to code that is not Python, where nobody can follow it."""
 _BESIDE = ("plan.max_bytes", "critique.max_bytes")
 
 
-class AskedQuestion(NamedTuple):
+class SweptQuestion(NamedTuple):
     """A question of a gate: to whom, and about which calls."""
 
     gate: str
@@ -44,7 +44,7 @@ class TurnEnd(NamedTuple):
     """What a turn comes to: the calls that do not run, each with the gate that decides so, and what was asked."""
 
     stopped: tuple[tuple[str, str], ...]
-    asked: tuple[AskedQuestion, ...]
+    asked: tuple[SweptQuestion, ...]
 
 
 class SweptTurn(NamedTuple):
@@ -71,9 +71,9 @@ def describe_end(judgement: Judgement, answers: Iterable[Answer], needs: Iterabl
     """Return what a turn comes to with these answers, and with the needs that none of them met."""
     verdicts = judgement.verdicts
     asked = [
-        AskedQuestion(one.gate, one.who, tuple(v.call for v in verdicts if v.digest in one.digests)) for one in answers
+        SweptQuestion(one.gate, one.who, tuple(v.call for v in verdicts if v.digest in one.digests)) for one in answers
     ]
-    asked += [AskedQuestion(need.gate, need.who, need.calls) for need in needs]
+    asked += [SweptQuestion(need.gate, need.who, need.calls) for need in needs]
     stopped = ((one.call, one.gate) for one in verdicts if one.standing is not Standing.ALLOW)
     return TurnEnd(tuple(stopped), tuple(asked))
 

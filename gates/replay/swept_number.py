@@ -66,19 +66,19 @@ def _find_sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-class _Line(Struct, frozen=True):
+class _NumberLine(Struct, frozen=True):
     """`rise` times what lies beneath it, a value or a quotient of one, plus `offset`; never turns back."""
 
     rise: int
     offset: int
-    beneath: _Line | None = None
+    beneath: _NumberLine | None = None
     divisor: int = 1
 
     def __call__(self, value: int) -> int:
         inner = value if self.beneath is None else self.beneath(value) // self.divisor
         return self.rise * inner + self.offset
 
-    def has_same_beneath(self, other: _Line) -> bool:
+    def has_same_beneath(self, other: _NumberLine) -> bool:
         """Whether the two differ in nothing but their own rise and offset."""
         return (self.beneath, self.divisor) == (other.beneath, other.divisor)
 
@@ -87,10 +87,10 @@ class SweptNumber(int):
     """A number calculated from the value of a key, for as long as that stays within its range."""
 
     range: Range
-    line: _Line
+    line: _NumberLine
 
-    def __new__(cls, within: Range, line: _Line | None = None) -> SweptNumber:
-        line = line or _Line(1, 0)
+    def __new__(cls, within: Range, line: _NumberLine | None = None) -> SweptNumber:
+        line = line or _NumberLine(1, 0)
         made = super().__new__(cls, line(within.at))
         made.range, made.line = within, line
         return made
@@ -160,7 +160,7 @@ class SweptNumber(int):
     def __floordiv__(self, other: Any) -> Any:
         if isinstance(other, SweptNumber) or not isinstance(other, int) or other <= 0:
             return self._give_up(operator.floordiv, other)
-        return SweptNumber(self.range, _Line(1, 0, self.line, other))
+        return SweptNumber(self.range, _NumberLine(1, 0, self.line, other))
 
     def __mod__(self, other: Any) -> Any:
         return self._give_up(operator.mod, other)

@@ -28,7 +28,7 @@ def is_for_another(
     Only what stands right before a value tells whom a deed is for: a word that asks for the effect, or one of
     `mandate.addressing` in a sentence that asks. A value that follows another, or `and`, is one more of them.
     """
-    reading = _Reading(effect, tool, policy)
+    reading = _AddressReading(effect, tool, policy)
     rivals = False
     for message in said.messages if policy.mandate.addressing else ():
         named = list(message.list_named())
@@ -60,7 +60,7 @@ def wants_only_words(messages: Sequence[Said], policy: Policy) -> bool:
     return any(one.asked for one in own) or read_contract(messages, policy).requires_observation == "yes"
 
 
-class _Reading:
+class _AddressReading:
     """Reads what stands before a value, for one effect."""
 
     def __init__(self, effect: Effect, tool: str, policy: Policy) -> None:

@@ -95,7 +95,7 @@ class Export:
         self._log, self._blobs, self._wanted = log, blobs, wanted
         self.tally = ExportTally()
 
-    def export_family(self, family: Family) -> Iterator[Json]:
+    def export_family(self, family: SessionFamily) -> Iterator[Json]:
         """Yield the lines of the sessions of a family, in order; raise UsageError for a reward that is none."""
         for name in family.heads:
             try:
@@ -115,7 +115,7 @@ class Export:
                 self.tally.lines += 1
                 yield line
 
-    def _read_session(self, name: str, family: Family) -> _ExportedSession:
+    def _read_session(self, name: str, family: SessionFamily) -> _ExportedSession:
         """Return a session as it is to be written; raise LogError where it was erased or its chain does not hold."""
         for erasure in self._log.list_erased(name).values():
             raise build_erased_error(name, erasure)
@@ -158,7 +158,7 @@ class Export:
         return {sent.seq: sent for sent in read_sent_requests(session.events, self._blobs, hide)}
 
 
-class Family:
+class SessionFamily:
     """Sessions to export and, below each, those of the tasks it delegated: a child is written with its parent.
 
     `heads` are the sessions named, or all without a parent in the log, newest first.

@@ -37,13 +37,13 @@ class _Values(msgspec.Struct):
     system: msgspec.Raw = msgspec.Raw()
 
 
-class _Line(msgspec.Struct):
+class _CutLine(msgspec.Struct):
     """A line of the log as far as its body."""
 
     body: _Values
 
 
-_LINES = msgspec.json.Decoder(_Line)
+_LINES = msgspec.json.Decoder(_CutLine)
 
 
 def cut_text(text: str) -> tuple[str, list[Part]]:

@@ -34,7 +34,7 @@ _BAD = 100
 _UNREAD = compile_late(r"event ([0-9]{1,18}) cannot be read")
 
 
-class _Head(NamedTuple):
+class _IndexedHead(NamedTuple):
     """A session's last event as the log notes it beside its lease; `number` orders sessions by when they began."""
 
     name: str
@@ -106,12 +106,12 @@ class IndexFollower:
 
         return CallFactsReader()
 
-    def _read_heads(self) -> list[_Head]:
+    def _read_heads(self) -> list[_IndexedHead]:
         """Return the heads of all sessions, newest first; without those of no events, and of names that are no text."""
         rows = self._query_log(
             "leases", "SELECT session, number, seq, hash FROM leases WHERE seq > 0 ORDER BY number DESC"
         )
-        return [_Head(*row) for row in rows if _is_text(row[0])]
+        return [_IndexedHead(*row) for row in rows if _is_text(row[0])]
 
     def _forget_erased(self) -> None:
         """Begin anew where something was erased since: the words of what is gone must not stay in a full-text index."""
@@ -140,7 +140,7 @@ class IndexFollower:
     def _writing(self) -> AbstractContextManager[None]:
         return index_tables.hold_writing(self.connection, self._path or Path(":memory:"))
 
-    def _follow_session(self, head: _Head) -> None:
+    def _follow_session(self, head: _IndexedHead) -> None:
         """Read a session up to its head, a piece in each transaction; another process may do the same meanwhile."""
         while True:
             with self._writing():
@@ -153,7 +153,7 @@ class IndexFollower:
             if not more:
                 return
 
-    def _read_piece(self, head: _Head) -> bool:
+    def _read_piece(self, head: _IndexedHead) -> bool:
         """Read the next events of a session; return whether there are more."""
         indexed = self._find_indexed(head)
         if indexed.seq > head.seq or (indexed.seq == head.seq and indexed.hash != head.hash):
@@ -183,7 +183,7 @@ class IndexFollower:
             self._save(indexed, reader.fold, head.seq, head.hash, problems)
         return more
 
-    def _find_indexed(self, head: _Head) -> _Indexed:
+    def _find_indexed(self, head: _IndexedHead) -> _Indexed:
         query = "SELECT id, seq, hash, fold, problem FROM sessions WHERE name = ?"
         if row := self.connection.execute(query, (head.name,)).fetchone():
             return _Indexed(*row)
@@ -201,7 +201,7 @@ class IndexFollower:
         columns = {"seq": seq, "hash": hash_, "fold": _encode(fold), "problem": problems[0] if problems else ""}
         self._writer.update("sessions", indexed.id, **columns, **_list_columns(fold))
 
-    def _read_events(self, head: _Head, after: int, problems: list[str]) -> Iterator[Event]:
+    def _read_events(self, head: _IndexedHead, after: int, problems: list[str]) -> Iterator[Event]:
         """Yield the events of a session after one, up to its head; those that cannot be read are left out."""
         last = after
         for _ in range(_BAD):

@@ -24,7 +24,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.message import ModelRequest
-from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.export import Export, ExportOptions, SessionFamily
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.policies import policy_with
@@ -241,7 +241,7 @@ async def test_an_export_masks_everywhere(options: dict[str, Any], policy: Polic
         await agent.run(f"what is {SECRET}?")
     secrets = find_own_secrets({"DB_PASSWORD": SECRET}, policy.sensitive)
     export = Export(log, blobs, ExportOptions(patterns=(*secrets, *policy.sensitive.patterns)))
-    lines = "".join(json.dumps(line) for line in export.export_family(Family(await log.sessions(), [])))
+    lines = "".join(json.dumps(line) for line in export.export_family(SessionFamily(await log.sessions(), [])))
     log.close()
     assert SECRET not in lines
     assert "[masked DB_PASSWORD]" in lines

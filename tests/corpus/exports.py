@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.turn import export_turn
-from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.export import Export, ExportOptions, SessionFamily
 from foregate.telemetry.export.restore import parse_document as read_document
 from foregate.telemetry.export.restore import restore_sessions
 from foregate.telemetry.otel.projection import Projection
@@ -87,7 +87,7 @@ def import_atif(log: Log) -> str:
 def export(log: Log, wanted: ExportOptions) -> str:
     """Return the lines of an export, and what was said of it in the end."""
     task = Export(log, log.blobs, wanted)
-    found = lines(task.export_family(Family(log.sessions[::-1])))
+    found = lines(task.export_family(SessionFamily(log.sessions[::-1])))
     tally = task.tally
     told = {name: getattr(tally, name) for name in ("sessions", "children", "responses", "held", "pairs", "lines")}
     return found + lines([told | {"masked": tally.masked, "skipped": tally.skipped}])

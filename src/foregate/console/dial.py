@@ -99,7 +99,7 @@ _ROOM = 4
 """How many times as wide as what turns anything a scale may be before it is cut."""
 
 
-class Bar(Struct, frozen=True):
+class DialBar(Struct, frozen=True):
     """A bar of the histogram, and what it says."""
 
     x: int
@@ -137,7 +137,7 @@ class Dial(Struct, frozen=True):
     end: int
     high: int
     found: SweepResult
-    bars: tuple[Bar, ...]
+    bars: tuple[DialBar, ...]
     rows: tuple[FigureRow, ...]
     before: int
     after: int
@@ -203,7 +203,7 @@ def find_end(low: int, high: int, values: Sequence[int]) -> int:
     return high if high - low <= _ROOM * (most - low) or high - low <= 1000 else min(high, most + (most - low) // 4 + 1)
 
 
-def build_bars(turning: dict[int, int], low: int, end: int) -> Iterator[Bar]:
+def build_bars(turning: dict[int, int], low: int, end: int) -> Iterator[DialBar]:
     """Yield the bars that say how many calls turn between two values."""
     step = max(1, -(-(end - low + 1) // _BARS))
     counts: dict[int, int] = {}
@@ -218,7 +218,9 @@ def build_bars(turning: dict[int, int], low: int, end: int) -> Iterator[Bar]:
         )
         where = f"at {first}" if first == last else f"from {first} to {last}"
         says = f"{count} {'call turns' if count == 1 else 'calls turn'} {where}"
-        yield Bar(min(WIDTH - width, WIDTH * (first - low) // max(1, end - low)), HEIGHT - height, width, height, says)
+        yield DialBar(
+            min(WIDTH - width, WIDTH * (first - low) // max(1, end - low)), HEIGHT - height, width, height, says
+        )
 
 
 def list_gates(points: Sequence[SweepPoint]) -> list[str]:

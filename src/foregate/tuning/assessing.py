@@ -19,8 +19,8 @@ from foregate.telemetry.queries.bounds import Proof, count_allowed, prove
 from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.telemetry.queries.reviews import Proposal, Reviews
 from foregate.tuning.proposals import (
-    Frame,
     LetGoFinder,
+    ProposalFrame,
     build_frame,
     build_layer,
     describe_values,
@@ -41,7 +41,7 @@ class AssessedStep(Struct, frozen=True):
 
     number: int
     values: dict[str, Data]
-    frame: Frame
+    frame: ProposalFrame
     drawn: int
     proof: Proof
 
@@ -84,7 +84,7 @@ class Assessor(Struct):
         proof = prove(len(frame.units), outcomes, allowed, self.body.confidence)
         return AssessedStep(number, dict(step.values), frame, len(units), proof)
 
-    def _find_frame(self, step: ProposedStep) -> Frame:
+    def _find_frame(self, step: ProposedStep) -> ProposalFrame:
         """Return what a setting lets go, which must be what it was when the path was written down."""
         body, before = self.body, self.finder.find(build_layer(self.body.base, FILE, {}))
         calls = subtract(self.finder.find(build_layer(body.base, FILE, step.values)), before)
@@ -112,7 +112,7 @@ def list_queues(reviews: Reviews, name: str) -> list[QueueDrawn]:
     return [queue for queue in reviews.queues.values() if queue.filter.get("change") == name]
 
 
-def list_drawn(reviews: Reviews, name: str, frame: Frame) -> list[tuple[RuledCall, ...]]:
+def list_drawn(reviews: Reviews, name: str, frame: ProposalFrame) -> list[tuple[RuledCall, ...]]:
     """Return the units of a frame that were drawn for a change, for whichever of its settings: the first ones, for all
     settings have one order."""
     drawn = {ruled.address for queue in list_queues(reviews, name) for ruled in queue.items}

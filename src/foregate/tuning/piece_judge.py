@@ -56,7 +56,7 @@ class Revision:
         return self._made[beside]
 
 
-class Bound(Struct, frozen=True):
+class PieceBound(Struct, frozen=True):
     """A number a ruling rests on: its value, the policy key of its bound, and that bound before and after."""
 
     name: str
@@ -80,7 +80,7 @@ class Row(Struct, frozen=True):
     turn: int
     actor: str
     call: CallChange
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[PieceBound, ...] = ()
     keys: tuple[str, ...] = ()
     diverges: bool = False
     apart: bool = False
@@ -211,11 +211,11 @@ class PieceJudge:
         return self._comparisons[key]
 
 
-def find_bounds(call: CallChange, comparison: PolicyComparison) -> Iterator[Bound]:
+def find_bounds(call: CallChange, comparison: PolicyComparison) -> Iterator[PieceBound]:
     """Yield the numbers a change rests on with their bounds before and after, None for a key a policy has not."""
     for number in call.numbers:
         before: Data = comparison.before
         after: Data = comparison.after
         for step in number.path.split("."):
             before, after = getattr(before, step, None), getattr(after, step, None)
-        yield Bound(number.name, number.value, number.path, before, after)
+        yield PieceBound(number.name, number.value, number.path, before, after)

@@ -40,7 +40,7 @@ _STOPPED = ("hold", "deny")
 Unit = Literal["calls", "sessions"]
 
 
-class Frame(Struct, frozen=True):
+class ProposalFrame(Struct, frozen=True):
     """The calls that a change lets go, as they are drawn: each by itself, or all of a session together.
 
     `units` are in the order of the draw; what is drawn first of them is a sample by chance.
@@ -65,16 +65,16 @@ def hash_addresses(calls: Iterable[RuledCall]) -> str:
     return hashlib.sha256("".join(f"{one}\n" for one in addresses).encode()).hexdigest()
 
 
-def build_frame(calls: Iterable[RuledCall], unit: Unit, seed: int) -> Frame:
+def build_frame(calls: Iterable[RuledCall], unit: Unit, seed: int) -> ProposalFrame:
     """Return the frame of some calls in the order of a seed."""
     mixed = sorted(calls, key=lambda ruled: shuffle_ruling(seed, ruled))
     if unit == "calls":
-        return Frame(tuple((ruled,) for ruled in mixed))
+        return ProposalFrame(tuple((ruled,) for ruled in mixed))
     together: dict[str, list[RuledCall]] = {}
     for ruled in sorted(mixed, key=lambda ruled: ruled.seq):
         together.setdefault(ruled.session, []).append(ruled)
     order = sorted(together, key=lambda session: hashlib.sha256(f"unit\0{seed}\0{session}".encode()).digest())
-    return Frame(tuple(tuple(together[session]) for session in order))
+    return ProposalFrame(tuple(tuple(together[session]) for session in order))
 
 
 class LetGoFinder:

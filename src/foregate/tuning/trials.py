@@ -107,7 +107,7 @@ class TrialJudge:
 
     def __init__(self, log: Readable) -> None:
         self._log = log
-        self._frames: dict[FrameKey, _Frame] = {}
+        self._frames: dict[FrameKey, _TrialFrame] = {}
 
     def __call__(self, piece: SessionPiece) -> dict[int, TrialCounts]:
         """Return the counts of each trial in a piece, up to where it diverges; raise LogError where that cannot be
@@ -129,14 +129,14 @@ class TrialJudge:
             raise explain_unreadable(piece.session, error) from None
         return found
 
-    def _find_frame(self, turn: RecordedTurn) -> _Frame:
+    def _find_frame(self, turn: RecordedTurn) -> _TrialFrame:
         key = find_frame_key(turn.in_force, turn.turn.catalogue_hash)
         if key not in self._frames:
-            self._frames[key] = _Frame(*turn.in_force.require())
+            self._frames[key] = _TrialFrame(*turn.in_force.require())
         return self._frames[key]
 
 
-class _Frame:
+class _TrialFrame:
     """What turns were judged under, with what trials make of it."""
 
     def __init__(self, policy: Mapping[str, Json], catalogue: tuple[ToolSpec, ...]) -> None:
@@ -154,7 +154,7 @@ class _Frame:
 class _TurnTrials:
     """Judges one turn under the policies of trials; of keys that no fact carries on with the same facts."""
 
-    def __init__(self, frame: _Frame, recorded: RecordedTurn) -> None:
+    def __init__(self, frame: _TrialFrame, recorded: RecordedTurn) -> None:
         self._frame, self._recorded = frame, recorded
 
     @cached_property

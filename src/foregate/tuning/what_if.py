@@ -123,7 +123,7 @@ class WhatIf:
         store = self._index.kept
         if self._name:
             store.ask(self._name)
-        plan = _Plan(self._log, self._index, self._user, self._name)
+        plan = _TrialPlan(self._log, self._index, self._user, self._name)
         with collect_seldom():
             planned = [one for session in sessions for one in plan.plan_session(session)]
         pieces = [one.piece for one in planned if one.known is None and one.piece.only != ()]
@@ -166,7 +166,7 @@ class _Revised(NamedTuple):
     differences: Mapping[Path, tuple[Data, Data]]
 
 
-class _Plan:
+class _TrialPlan:
     """What is to be judged of sessions, as an index tells it; results by the name `question` are known."""
 
     def __init__(self, log: Readable, index: ReachIndex, edit: PolicyEdit, question: str) -> None:

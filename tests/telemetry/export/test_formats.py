@@ -16,7 +16,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.export.export import Export, ExportOptions, Family, Format
+from foregate.telemetry.export.export import Export, ExportOptions, Format, SessionFamily
 from foregate.telemetry.export.trajectory import Trajectory
 from tests.agent import corpus
 from tests.agent.corpus import READ, TALK
@@ -35,7 +35,7 @@ MARK = "marzipan"
 async def lines(world: World, *names: str, **how: Any) -> list[dict[str, Any]]:
     """Return the lines of an export, read again from what would be written."""
     export = Export(world.log, world.blobs, ExportOptions(**how))
-    made = list(export.export_family(Family(await world.log.sessions(), names)))
+    made = list(export.export_family(SessionFamily(await world.log.sessions(), names)))
     assert export.tally.skipped == {}
     assert export.tally.lines == len(made)
     return [json.loads(json.dumps(line)) for line in made]
@@ -243,7 +243,7 @@ async def test_a_session_with_a_damaged_chain_is_named_and_the_others_are_export
     event, text = world.log._lines["s"][2]
     world.log._lines["s"][2] = (event, text.replace("fix", "fax"))
     export = Export(world.log, world.blobs, ExportOptions())
-    assert [made["session_id"] for made in export.export_family(Family(["s", "t"]))] == ["t"]
+    assert [made["session_id"] for made in export.export_family(SessionFamily(["s", "t"]))] == ["t"]
     assert export.tally.tampered
     assert "its hash does not match" in export.tally.skipped["s"]
 
@@ -285,7 +285,7 @@ async def test_a_log_that_was_forged_and_sealed_anew_is_named_in_one_sentence(na
     rows = list(forged(list(world.log.lines("s")), forge, canonical))
     log = Log(Recorded(name, {"s": rows}, {"s": (rows[-1][0], rows[-1][2])}))
     export = Export(log, world.blobs, ExportOptions(format_))
-    assert list(export.export_family(Family(["s"]))) == []
+    assert list(export.export_family(SessionFamily(["s"]))) == []
     assert re.fullmatch(sentence, export.tally.skipped["s"])
 
 

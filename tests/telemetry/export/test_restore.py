@@ -22,7 +22,7 @@ from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.export.atif import build_document, validate_document
-from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.export import Export, ExportOptions, SessionFamily
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.restore import RestoredSession, parse_document, restore_sessions
 from tests.agent.loop.test_stages import ASKS, EDIT, READ_B, TALK, Killed, Mortal
@@ -35,7 +35,7 @@ SECRET = f"sk-{'a1B2' * 8}"
 def exported(world: World, *names: str, **how: Any) -> Iterator[dict[str, Any]]:
     """Yield the documents of sessions of a world."""
     export = Export(world.log, world.blobs, ExportOptions(**how))
-    yield from export.export_family(Family(names or ["s"]))
+    yield from export.export_family(SessionFamily(names or ["s"]))
     assert export.tally.skipped == {}
 
 

@@ -12,7 +12,7 @@ import pytest
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import SessionEnded
-from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.export import Export, ExportOptions, SessionFamily
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.verify import verify_session
@@ -102,7 +102,7 @@ async def test_an_erased_session_is_left_out_of_an_export_and_named(log: SqliteL
     await write(log)
     await erase(log)
     export = Export(log, MemoryBlobs(), ExportOptions())
-    assert list(export.export_family(Family(["s"]))) == []
+    assert list(export.export_family(SessionFamily(["s"]))) == []
     assert "`s` was erased by ann" in export.tally.skipped["s"]
     assert not export.tally.tampered
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from foregate.tuning.piece_judge import Row
 
 
-class PolicyChange:
+class PolicyEdit:
     """Changes of one file. `words` say why, for whoever decides about them.
 
     Raises PolicyError where the file cannot be read, or cannot be changed so.

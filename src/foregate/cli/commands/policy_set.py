@@ -36,13 +36,13 @@ def set_key(
 
     What recorded sessions would have been under the changed file is shown first.
     """
-    from foregate.cli.commands.policy_change import PolicyChange
+    from foregate.cli.commands.policy_change import PolicyEdit
     from foregate.policy.source.key_names import build_change
 
     if (value is None) != unset:
         raise UsageError("give a VALUE, or --unset to take the key out of your file; not both")
     file = require_own_file(policy)
-    change = PolicyChange(file, [build_change(key, value, file)])
+    change = PolicyEdit(file, [build_change(key, value, file)])
     change.carry_out(last=last, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
@@ -57,11 +57,11 @@ def apply(
 ) -> None:
     """Lay a suggestion over your policy file, key by key; comments and order stay, and the former version is kept."""
     from foregate.assembly.home import Home
-    from foregate.cli.commands.policy_change import PolicyChange
+    from foregate.cli.commands.policy_change import PolicyEdit
     from foregate.policy.source.suggestion import find_suggestion, read_suggestion
 
     found = read_suggestion(find_suggestion(suggestion, Home(Home.path()).suggestions))
-    change = PolicyChange(require_own_file(policy), found.changes, found.words)
+    change = PolicyEdit(require_own_file(policy), found.changes, found.words)
     change.carry_out(last=last, yes=yes, dry_run=dry_run, as_json=as_json)
 
 

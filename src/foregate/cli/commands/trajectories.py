@@ -45,14 +45,16 @@ def export(
 ) -> None:
     """Export sessions, one JSON object a line; what the policy in force calls sensitive is masked."""
     from foregate.assembly.home import Home, find_session
-    from foregate.telemetry.export.export import Export, Family
+    from foregate.telemetry.export.export import Export, SessionFamily
     from foregate.views.terminal.scripting import to_json_line
 
     moment_wanted = parse_moment(since) if since is not None else None
     wanted = _build_options(form, pairs, content, reward, check, policy, workspace)
     home = Home.open()
     with closing(home.open_log()) as log:
-        family = Family(run_async(log.sessions()), [run_async(find_session(log, name)) for name in sessions or ()])
+        family = SessionFamily(
+            run_async(log.sessions()), [run_async(find_session(log, name)) for name in sessions or ()]
+        )
         if moment_wanted is not None:
             family.keep_since(log, moment_wanted)
         task = Export(log, home.open_blobs(), wanted)
