@@ -20,7 +20,7 @@ R = TypeVar("R", bound=KeptRead)
 def keep_newest(
     reads: dict[str, R], read: R, same: tuple[str, ...], size: int, *, most: int, largest: int
 ) -> tuple[int, bool]:
-    """Keep a read as the newest, or the earlier one of which all of `same` is the same; the oldest stands first.
+    """Keep a read as the newest, or an earlier one with the same `same`; the oldest stands first.
 
     `size` are the characters of all that are kept, at most `largest`; there are at most `most` of them. Return the
     characters of all that are kept now, and whether older ones had to go.

@@ -209,7 +209,7 @@ class FollowedNumber(int):
     reading: PolicyReading
     term: Term
     known: dict[Hashable, tuple[Any, Any]]
-    """What came of calculating and comparing with others: the same is done over and over."""
+    """The result of calculating and comparing with others: the same is done over and over."""
 
     def __new__(cls, value: int, reading: PolicyReading, term: Term) -> FollowedNumber:
         made = super().__new__(cls, value)

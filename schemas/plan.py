@@ -120,7 +120,7 @@ class ScopeItem(Noun, frozen=True):
 class PlanInForce(Noun, frozen=True):
     """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with.
 
-    `blind` says that its planner was asked without the calls, `missing` why no plan came of that, "" where one did.
+    `blind` says that its planner was asked without the calls, `missing` why that made no plan, "" where it did.
     `flows` is what may go where, `risks` what its planner says could go wrong.
     """
 

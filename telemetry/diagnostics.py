@@ -29,7 +29,7 @@ class SilentDiagnostics:
 
 
 def get_diagnostics() -> FilteringBoundLogger | SilentDiagnostics:
-    """Return the logger FOREGATE_LOG asks for; raise UsageError for a level there is none of."""
+    """Return the logger FOREGATE_LOG asks for; raise UsageError for an unknown level."""
     return _for_level(os.environ.get("FOREGATE_LOG", ""))
 
 

@@ -231,7 +231,7 @@ def _is_overtaken(started: ToolStarted, later: Sequence[Event]) -> bool:
 
 
 async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> None:
-    """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
+    """Record the outcome that a person names of a call; raise UsageError for one whose outcome is no question."""
     lost = session.state.parked.get(call)
     if lost is None:
         named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"

@@ -175,7 +175,7 @@ def build_conversation(
 ) -> tuple[Conversation, set[int], Context]:
     """Return the conversation up to the task itself, the places that must stay in it, and how much of it may stay.
 
-    What came of each earlier task is one exchange in it, so that tasks stay or go as a whole.
+    The outcome of each earlier task is one exchange in it, so that tasks stay or go as a whole.
     """
     started, task = session.state.started, session.state.running_task
     assert started is not None

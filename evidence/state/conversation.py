@@ -22,7 +22,7 @@ from foregate.schemas.wire_message import WireMessage
 
 UNKNOWN = "has an unknown outcome"
 CAME: Mapping[event_body.KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
-"""What came of a call whose outcome was unknown, in words."""
+"""The outcome of a call, in words, where it was unknown first."""
 
 
 def build_message(event: Event, answered: bool) -> Message | None:
@@ -34,7 +34,7 @@ def build_message(event: Event, answered: bool) -> Message | None:
         case UserMessage(text=text):
             return Message("user", text)
         case ModelResponded(continues=Continuation()):
-            return None  # its calls stand in the message it goes on with
+            return None  # its calls stand in the message that it continues
         case ModelResponded(program=RecordedDataflow() as recorded) as body:
             whole = Dataflow.from_record(event.seq, recorded)
             return Message("assistant", body.text, whole.calls, order=whole.order, wire=_restore_wire(body))
@@ -85,7 +85,7 @@ def format_refusal(body: event_body.CallAnswered) -> str:
 
 
 def format_unknown_outcome(body: event_body.OutcomeUnknown) -> str:
-    """Return the answer to a call whose outcome nobody knows."""
+    """Return the answer to a call whose outcome is unknown."""
     message = f"It is not known whether this took effect ({body.reason}). Do not assume either; look before you go on."
     return format_object({"ok": False, "foregate": {"code": "outcome_unknown", "message": message}})
 
@@ -151,7 +151,7 @@ class Conversation:
     """Messages and weights side by side. Mutated only by the fold.
 
     `left_out` counts all that ever was; `notice`, `newest` and `asking` are the places of the message that stands for
-    those left out, of the newest one of the user and of the newest one with calls, -1 where there is none.
+    those left out, of the newest one of the user and of the newest one with calls, -1 for none.
     """
 
     messages: list[Message] = field(default_factory=list)

@@ -210,7 +210,7 @@ class Dataflow:
         return [place for place in self.unanswered.values() if place not in self.staged]
 
     def record_result(self, call: str, result: CallResult) -> None:
-        """Take in what came of a call."""
+        """Take in the outcome of a call."""
         self.results[self.unanswered.pop(call)] = result
 
     def find_next_stage(self, limit: int) -> DataflowStage:

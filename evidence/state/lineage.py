@@ -15,7 +15,7 @@ from foregate.schemas.session_link import name_call
 
 
 def begin_further(state: SessionState, seq: int = 1) -> None:
-    """Leave in the state of an ended session what the one that goes on with it knows, as by its first event `seq`.
+    """Leave in the state of an ended session what the one that follows it knows, as by its first event `seq`.
 
     What was observed has to be looked at again, and what was granted to be granted again: both are known by events that
     the log of that session does not hold. Switches stay as they are, and that log begins with them.

@@ -19,9 +19,9 @@ CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "jud
 Ended: TypeAlias = event_body.ToolFinished | event_body.CallAnswered | event_body.OutcomeUnknown
 
 ROLLED_BACK = "rolled back"
-"""With these words begins the reason of a task of which something was undone."""
+"""With these words begins the reason of a task when something of it was undone."""
 NOT_DONE = "not_done"
-"""The code of a call whose outcome was unknown and of which it is known now that it had no effect."""
+"""The code of a call whose outcome was unknown, and that is known now to have had no effect."""
 
 _SUMMARY = 200
 """Characters of a result that stand for it in one line."""
@@ -33,7 +33,7 @@ class CallState:
 
     `effect` says that it is nothing to be repeated: it had an effect, at most once, and was no command. `cured` says
     that the same call may pass now, for a hold's remedy was performed. `code` is why it did not run, or what ended it.
-    `ended` is what ended it in full, `came` what came of it where the outcome was unknown first. `own` holds the fields
+    `ended` is what ended it in full, `came` its outcome where that was unknown first. `own` holds the fields
     of the call that only its endpoint understands.
     """
 
@@ -165,12 +165,12 @@ class StepState:
 
     @property
     def unknown_call(self) -> str:
-        """The first call with an unknown outcome, named as a person settles it, "" where there is none."""
+        """The first call with an unknown outcome, named as a person settles it, "" for none."""
         return next((call.label for call in self.calls if call.status == "unknown"), "")
 
     @property
     def result(self) -> task_plan.TaskResult:
-        """What came of the task so far."""
+        """The outcome of the task so far."""
         responses = tuple(
             task_plan.TaskCallResult(c.has_run_well, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
         )
@@ -246,7 +246,7 @@ class PlanState:
         return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
 
     def apply(self, event: Event) -> None:
-        """Take in one event, also of a session that goes on with the plan's; a helper's that a task started is none."""
+        """Take in one event, also of a session that follows the plan's; one of a helper that a task started is none."""
         self.session = self.session or event.session
         if event.session != self.session and "." in event.session:
             return
@@ -324,7 +324,7 @@ STANDING: tuple[Kind, ...] = ("plan_proposed", "plan_confirmed", "plan_step_chan
 """What it takes to say where the tasks of a plan stand."""
 _OUTCOMES: tuple[Kind, ...] = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved", "effect_undone")
 RESULTS: tuple[Kind, ...] = (*STANDING, "need_answered", "model_response", *_OUTCOMES)
-"""What it takes to say what came of them."""
+"""What it takes to name their outcomes."""
 
 
 @dataclass(slots=True)

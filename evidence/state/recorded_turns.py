@@ -155,7 +155,7 @@ def find_event(log: Readable, session: str, seq: int) -> Event | None:
 
 
 class EventWindow:
-    """Finds events by number: the last ones that went by, and further ones in the log, of which as many are kept."""
+    """Finds events by number: the last ones that went by, and as many further ones in the log."""
 
     def __init__(self, log: Readable, session: str) -> None:
         self._passed: dict[int, Event] = {}
@@ -209,7 +209,7 @@ def read_call_history(
 ) -> Iterator[CallHistoryEntry]:
     """Yield what became of a call judged at event `judged`, from the events of its response on, until its task ends;
     after that only that its effect was undone. Of its questions those of `gate` count; of the same call sent again the
-    first time, and what came of that."""
+    first time, and the outcome."""
     ids = {call.id} if call is not None else set[str]()
     open_ = again = ended = False
     for event in events:

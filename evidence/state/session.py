@@ -159,7 +159,7 @@ class SessionState:
 
     @property
     def running_task(self) -> TaskState:
-        """The task under way; raise LogError where there is none, as only in a log that somebody changed."""
+        """The task under way; raise LogError where none is, as only in a log that somebody changed."""
         if self.task is None:
             where = f"at event {self.seq} no task is under way that it could belong to"
             raise LogError(f"{where}; `foregate audit verify` tells what was changed")
@@ -346,7 +346,7 @@ class SessionState:
             task.touched += 1
 
     def _leave_call(self, body: CallAnswered | OutcomeUnknown) -> None:
-        """Take in that a call did not run, or that nobody knows what came of it."""
+        """Take in that a call did not run, or that its outcome is unknown."""
         task = self.running_task
         self.in_flight.pop(body.call, None)
         loops = isinstance(body, CallAnswered) and body.code == "not_run_loop"

@@ -60,8 +60,10 @@ class OpenSandbox:
 
 
 class CallResult(Struct, frozen=True):
-    """What came of a call: whether it did what it should, what it said, and whose words that is. `content` is None for
-    one that did not run, which in a dry run is as good as done; `told` is what stands in a file."""
+    """The outcome of a call: whether it did what it should, what it said, and whose words that is.
+
+    `content` is None for one that did not run, which in a dry run is as good as done; `told` is what stands in a file.
+    """
 
     ok: bool
     content: str | None = None
@@ -132,7 +134,7 @@ class OpenTurn:
         self.change_not_made = self.change_not_made or call not in self.in_blocks
 
     def close_call(self, call: str, result: CallResult) -> None:
-        """Take in what came of a call."""
+        """Take in the outcome of a call."""
         del self.unanswered[call]
         if self.sandbox is not None and self.sandbox.body.call == call:
             self.sandbox = None
@@ -215,7 +217,7 @@ class TaskState:
         return resource in (self.made if access is Effect.DELETE else self.changed)
 
     def add_counts(self, **more: int) -> None:
-        """Add to the counters; raise KeyError for one there is none of."""
+        """Add to the counters; raise KeyError for an unknown one."""
         for name, by in more.items():
             self.used[name] += by
 

@@ -18,7 +18,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
 
 NONE_LEFT = 2**31
-"""The uses of everything while nobody knows what a child task has used."""
+"""The uses of everything while it is unknown what a child task has used."""
 
 
 class CallUses(NamedTuple):
@@ -56,7 +56,7 @@ class Uses:
         return NONE_LEFT if self.lent else self.said[key]
 
     def list_counts(self, keys: Iterable[str]) -> dict[str, int]:
-        """Return how many mentions are used up of each value of which any is, among them those with these keys."""
+        """Return how many mentions are used up of each value that has any used up, among them those with these keys."""
         return {key: count for key in {*self.said, *keys} if (count := self.count(key)) > 0}
 
     def limit(self, plan: PlanInForce) -> PlanInForce:
@@ -120,7 +120,7 @@ class Uses:
         return Leave(plan, {key: count for key, count in said.items() if count > 0}, outside)
 
     def report(self, plan: PlanInForce | None) -> SharedUses | None:
-        """Return what a child and its own children have used of what it was given, None where nobody knows."""
+        """Return what a child and its own children have used of what it was given, None where that is unknown."""
         given = self.leave or Leave()
         steps = [[item.step for item in one.items] for one in (plan, given.plan) if one is not None]
         if self.lent or (given.plan is not None and steps[:1] != steps[1:]):

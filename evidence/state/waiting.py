@@ -19,7 +19,7 @@ _GOES_ON = (TurnJudged, ModelResponded, ToolStarted, PlanConfirmed, PlanStepChan
 
 
 def waits_for_person(task: TaskState | None, turn: OpenTurn | None, question: AskedQuestion | None) -> bool:
-    """Whether the task in hand waits for a person, or has their answer and was not gone on with since."""
+    """Whether the task in hand waits for a person, or has their answer and was not resumed since."""
     if task is None:
         return False
     if question is not None or task.plan_answer is not None or task.paused == "awaiting_approval":

@@ -63,7 +63,7 @@ def _leave_out(data: Data, paths: Iterable[Path]) -> Data:
             continue
         del holder[path[-1]]
         if path[:-2] == RULES and isinstance(holder, dict):
-            holder.setdefault("tool", "*")  # what it was to match nobody knows, so nothing is said of that
+            holder.setdefault("tool", "*")  # what it was to match is unknown, so nothing is said of that
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Exporting sessions: which ones, as what, and what came of it. One session at a time is held in memory."""
+"""Exporting sessions: which ones, as what, and the outcome. One session at a time is held in memory."""
 
 from __future__ import annotations
 
@@ -198,6 +198,6 @@ class SessionFamily:
 
 
 def _find_parent(name: str, known: Collection[str]) -> str:
-    """Return the session whose name with a call's id is this name, "" where there is none."""
+    """Return the session whose name with a call's id is this name, "" for none."""
     parts = name.split(".")
     return next((head for n in range(len(parts) - 1, 0, -1) if (head := ".".join(parts[:n])) in known), "")

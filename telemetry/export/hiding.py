@@ -153,7 +153,7 @@ class TextRemover:
         return replace(event, body=_strip(event.body, **self._strip_parts(event.body)))
 
     def _strip_parts(self, body: Body) -> dict[str, Any]:
-        """Return the fields of which a part stays."""
+        """Return the fields that keep a part."""
         match body:
             case event_body.SessionStarted():
                 return {"catalogue": self._strip_catalogue(body.catalogue), "layers": {}}
@@ -214,7 +214,7 @@ def _list_empty_fields(noun: type[Struct]) -> dict[str, Any]:
 
 
 def _build_empty(kind: Any) -> Any:
-    """Return the empty value of a type, of a noun one with nothing but what it must have; None where there is none."""
+    """Return the empty value of a type, of a noun one with nothing but what it must have; None without one."""
     kind = get_origin(kind) or kind
     if isinstance(kind, type) and issubclass(kind, Struct):
         return kind(**_list_empty_fields(kind))

@@ -84,7 +84,7 @@ def _build_action(step: TrajectoryStep, names: WireNames, content: bool) -> dict
 
 
 def _build_observation(wire: str, action: Action) -> dict[str, Json]:
-    """Return what came of a call; `content` is the answer as the model got it, also in the next state."""
+    """Return the outcome of a call; `content` is the answer as the model got it, also in the next state."""
     return {
         "tool_call_id": wire,
         "call": action.id,

@@ -250,7 +250,7 @@ def find_pairs(trajectory: Trajectory) -> Iterator[Pair]:
        difference, and only under other words; after any other code something else had changed, and nothing about the
        call was better.
 
-    There is none where a person said something in between beside an answer on a sheet: what was not known cannot be
+    None is given where a person said something in between beside an answer on a sheet: what was not known cannot be
     preferred. A call that was only cancelled, cut off or not reached was not ruled out. Shadow gates hold nothing.
     """
     for place, step in enumerate(trajectory.steps):

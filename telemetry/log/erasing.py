@@ -62,7 +62,7 @@ def erase_session(
 
 
 def build_erased_error(session: str, erasure: Erasure) -> SessionErased:
-    """Return the error for a session that cannot be read or gone on with, since what it says was erased."""
+    """Return the error for a session that cannot be read or resumed, since what it says was erased."""
     who = f"by {erasure.by or 'somebody'} at {erasure.at} ({erasure.why or 'no reason given'})"
     return SessionErased(
         f"session `{session}` was erased {who}; `foregate audit verify` still proves its events by hash"

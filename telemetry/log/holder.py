@@ -74,7 +74,7 @@ def get_own_holder() -> LeaseHolder:
 
 
 def read_start_time(pid: int) -> str:
-    """Return the start time of a running process in kernel ticks, "" when there is none or it has already died."""
+    """Return the start time of a running process in kernel ticks, "" for one that is missing or has died."""
     try:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -104,7 +104,7 @@ def _read_namespace() -> str:
 class HolderMark:
     """A file in the folder of a log that this process keeps locked; it stays locked while any copy of it is open.
 
-    Where the file system knows no locks there is none, and this process counts as alive in other containers.
+    Where the file system knows no locks none is taken, and this process counts as alive in other containers.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -199,7 +199,7 @@ def read_patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> str:
-    """Return the text with the mark of each match in its place, the same object where there is none."""
+    """Return the text with the mark of each match in its place, the same object without a match."""
     if expression.search(text.encode()) is None:  # bytes cost RE2 no counting of characters
         return text
     parts: list[str] = []

@@ -69,7 +69,7 @@ def cut_text(text: str) -> tuple[str, list[Part]]:
 
 
 def join_text(text: str, parts: Iterable[tuple[int, str]]) -> str:
-    """Return the whole text of which `text` stayed, given the place and the text of each part in their order."""
+    """Return the whole of a text whose rest is `text`, given the place and the text of each part in their order."""
     for place, part in parts:
         text = f"{text[:place]}{part}{text[place:]}"
     return text

@@ -45,7 +45,7 @@ _CODE = 32
 
 
 class Unkept(Struct, frozen=True):
-    """A session of which no snapshot could be kept after event `seq`, and why."""
+    """A session without a snapshot after event `seq`, and why none could be kept."""
 
     session: str
     seq: int
@@ -99,7 +99,7 @@ def _follows_erased(connection: sqlite3.Connection, session: str) -> bool:
 
 
 def _list_family(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Return a session with those that belong with it: tasks it handed on, what it goes on with and what does so."""
+    """Return a session with those that belong with it: tasks it handed on, what it follows and what follows it."""
     known = {name for (name,) in connection.execute("SELECT session FROM leases")}
     root = find_root(session, known)
     return [name for name in known if find_root(name, known) == root]
@@ -139,7 +139,7 @@ def find_key_file(path: Path) -> Path:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key of the log at `path`, nothing where there is none that only its owner can read and change."""
+    """Return the key of the log at `path`, nothing without one that only its owner can read and change."""
     with suppress(OSError):
         file = os.open(find_key_file(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -62,7 +62,7 @@ class SqliteLog(SqliteReader):
     async def claim(
         self, session: str, *, create: bool = False, take_over: bool = False, despite_erased: bool = False
     ) -> Lease:
-        """Take the session; see Log. A holder of which nothing runs any more is succeeded under a higher fence.
+        """Take the session; see Log. A holder whose process is gone is succeeded under a higher fence.
 
         `take_over` succeeds a living holder too, which can write nothing from then on; for a person who knows that
         it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing, and

@@ -66,13 +66,13 @@ class SqliteReader:
     ) -> Sequence[Event]:
         """Return events after a number; see Log. What this process appended is among them.
 
-        Raises LogError for a session of which events were erased, since those left do not tell how it stands.
+        Raises LogError for a session whose events were erased, since those left do not tell how it stands.
         """
         await self._settle_own(session)
         return await asyncio.to_thread(self._read_events, session, after, limit, kinds)
 
     async def read_snapshot(self, session: str) -> Snapshot | None:
-        """Return the snapshot of a session, None where there is none of an event it still has.
+        """Return the snapshot of a session, None without one of an event it still has.
 
         Raises UnreadableSnapshot for one that this log did not put there as it is.
         """
@@ -256,7 +256,7 @@ class _WholeTexts:
         self._find_part = lru_cache(_SHARED)(self._read_part)
 
     def find_text(self, session: str, seq: int, text: str) -> str | None:
-        """Return the whole text of an event, None where it was erased; one of which something is missing is no JSON."""
+        """Return the whole text of an event, None where it was erased; a text with a missing part is no JSON."""
         if session != self._session:
             self._load(session)
         if seq in self._cuts:

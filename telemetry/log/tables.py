@@ -95,7 +95,7 @@ _PARTS = (
 ) STRICT, WITHOUT ROWID""",
     "CREATE INDEX cuts_by_part ON cuts (hash)",
 )
-"""Long values that many sessions have in common, each once, and where they belong in the texts of which events."""
+"""Long values that many sessions have in common, each once, and where they belong in the texts of events."""
 _ERASED = """CREATE TABLE erased (
   session TEXT NOT NULL,
   seq INTEGER NOT NULL,

@@ -163,7 +163,7 @@ class Projection:
                 pass
 
     def _open_stretch(self, at: Moment) -> trace.Span:
-        """Return the open `invoke_agent` span, started by this event where there is none.
+        """Return the open `invoke_agent` span, started by this event where none is open.
 
         What a person says ends a wait, so the span begins with it; anything else was under way since the last event.
         """

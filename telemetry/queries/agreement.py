@@ -119,7 +119,7 @@ class AgreementChecker:
         self._names.update((recorded.id, recorded.name) for recorded in calls)
 
     def _check_answer(self, event: Event, body: NeedAnswered) -> Iterator[Finding]:
-        """Yield where an answer is not one to the question before it, or not of whom that was put to."""
+        """Yield where an answer is not one to the question before it, or not by the one who was asked."""
         answer, raised = body.answer, self._raised
         self._raised, self._answers[event.seq] = None, answer
         if answer.who != "person":

@@ -75,7 +75,7 @@ def split_in_halves(sessions: Iterable[str], seed: int) -> tuple[list[str], list
 
 
 def find_upper_bound(population: int, drawn: int, wrong: int, confidence: int) -> int:
-    """Return the most that may be wrong of a population of which `drawn` were drawn by chance, and `wrong` were wrong.
+    """Return the most that may be wrong of a population when `drawn` were drawn by chance, and `wrong` were wrong.
 
     With `confidence` thousandths no more are, if it was not the labels that said how many to draw. Raises ValueError
     for numbers that fit no sample.

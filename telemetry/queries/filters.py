@@ -55,7 +55,7 @@ class DecisionFilter(PlaceFilter, frozen=True):
 
     @property
     def has_own(self) -> bool:
-        """Whether it says more than of which sessions and when."""
+        """Whether it says more than which sessions and when."""
         own = (self.gate, self.code, self.standing, self.severity, self.tool, self.target, self.rule, self.key)
         return any((*own, self.policy, self.approver, self.origin, self.text)) or self.risk is not None
 

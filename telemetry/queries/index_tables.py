@@ -95,7 +95,7 @@ class BrokenIndex(Exception):
 
 
 def open_index(path: Path | None) -> sqlite3.Connection:
-    """Return a connection to the index at `path`, made where there is none; None is an index in memory.
+    """Return a connection to the index at `path`, made where it is missing; None is an index in memory.
 
     An index of another version is emptied, a damaged one replaced. Raises LogError where the file cannot be used.
     """
@@ -121,7 +121,7 @@ def build_error(path: Path | None, error: Exception) -> LogError:
 
 
 def remove_index(path: Path) -> None:
-    """Delete an index and what SQLite keeps beside it; whoever reads it goes on with what it has open."""
+    """Delete an index and what SQLite keeps beside it; whoever reads it keeps what it has open."""
     for suffix in ("-wal", "-shm", "-journal", ""):
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).unlink()

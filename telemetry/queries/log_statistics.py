@@ -37,7 +37,7 @@ class LogStatistics(Struct, frozen=True):
 
     Of the sessions some have `ended`, are `running` or were `never_begun`; `children` are tasks of others. `missing`
     are ranges of numbers of sessions that are gone: every session gets the next number, so somebody deleted those.
-    `snapshots` are the sessions that have one, and `unkept` those of which none could be kept of late, with why.
+    `snapshots` are the sessions that have one, and `unkept` those without a recent one, with why.
     `file` is what the log's file takes and `free` what `compact` would take away of it; `blobs` are all stored bytes,
     and `unused` those nothing names.
     """

@@ -51,7 +51,7 @@ class SessionRow(ListRow, frozen=True):
     `state` is how its last task stands, `asked` the first words of the person, `ended` when that task or the session
     did ("" while it is open or waits), `last` the time of the last event, `by` who ran it. Four fields count calls:
     those allowed, those a person was asked about, those held and those denied. `problem` says what of the session
-    cannot be read, "" for nothing; `follows` is the session that this one goes on with, "" for none; `question` is the
+    cannot be read, "" for nothing; `follows` is the session that this one follows, "" for none; `question` is the
     event that asks a person now, 0 for none.
     """
 

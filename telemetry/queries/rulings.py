@@ -49,7 +49,7 @@ def parse_address(text: str) -> DecisionAddress:
 def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = "") -> RuledCall:
     """Return a ruling as the log holds it; without `call` on the call that the decision is about.
 
-    Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
+    Raises UsageError where it is missing, and TamperedLog for an event that is not what was written.
     """
     event, judgement = read_judgement(log, session, seq)
     rulings = [one for one in list_rulings(judgement) if one.gate == gate]
@@ -126,7 +126,7 @@ def list_rulings(judgement: Judgement) -> Iterator[JudgedCall]:
 def read_judgement(log: Readable, session: str, seq: int) -> tuple[Event, Judgement]:
     """Return the event of a judged turn, and the judgement.
 
-    Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
+    Raises UsageError where it is missing, and TamperedLog for an event that is not what was written.
     """
     event = find_event(log, session, seq)
     if event is not None and not is_unchanged(event):

@@ -51,7 +51,7 @@ def find_excerpt(event: Event, what: str, phrases: Sequence[str], around: int = 
 
 
 def list_decision_texts(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield ("decision", text) of what gates said in a judged turn, and of which calls."""
+    """Yield ("decision", text) of what gates said in a judged turn, and about the calls."""
     if isinstance(event.body, TurnJudged):
         for row in event.body.judgement.rows:
             more = [text for ruling in row.rulings for text in (ruling.message, ruling.reason)]

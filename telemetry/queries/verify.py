@@ -45,7 +45,7 @@ class Verification(Struct, frozen=True):
     `session_ended` with the right count, or by a head somebody kept elsewhere), and the defects: in the order of their
     events, at most the first hundred.
 
-    Of the events `erased` counts those of which only the hash is left. What comes after one of them is checked as the
+    Of the events `erased` counts those that have only their hash left. What comes after one of them is checked as the
     chain has it, and not for what it means.
     """
 
@@ -169,7 +169,7 @@ def _find_missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int)
 
 
 def check_link(log: Readable, event: Event) -> Iterator[Finding]:
-    """Yield what is wrong with the session that the first event of another one says it goes on with."""
+    """Yield what is wrong with the session that another one follows by its first event."""
     link = event.body.follows if isinstance(event.body, event_body.SessionStarted) else None
     if link is None:
         return

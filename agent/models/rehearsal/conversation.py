@@ -27,7 +27,7 @@ LONGEST = 8000
 
 
 class CallAnswer(Struct, frozen=True):
-    """What came of one call, or what Foregate said besides; of Foregate speaks only the entry `foregate` at the top.
+    """The outcome of one call, or what Foregate said besides; of Foregate speaks only the entry `foregate` at the top.
 
     `code` is empty when the call ran; `ok` then says whether it worked. `remedy` is the call a hold asks for,
     `observed` what it showed where it was made already. `task` is the task of a plan that is to be filled in.

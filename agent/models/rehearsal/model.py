@@ -1,6 +1,6 @@
 """The rehearsal model: deterministic and no language model, so that the whole product can be tried offline.
 
-Its work is a generator that yields responses and is sent the exchange that came of each. Asked again, the model runs
+Its work is a generator that yields responses and is sent the exchange that followed each. Asked again, the model runs
 the same generator over the conversation so far: nothing is kept between two requests.
 """
 

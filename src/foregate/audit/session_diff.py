@@ -108,7 +108,7 @@ class CallPair(Struct, frozen=True):
 
     @property
     def has_other_result(self) -> bool:
-        """Whether the call ran in both and something else came of it."""
+        """Whether the call ran in both with different outcomes."""
         both = self.a is not None and self.b is not None and self.a.ok is not None and self.b.ok is not None
         return both and self.a is not None and self.b is not None and self.a.result != self.b.result
 

@@ -1,1 +1,1 @@
-"""Plays recorded sessions again through the loop: with what was said and came of it then, and without any effect."""
+"""Plays recorded sessions again through the loop: with the answers and outcomes of then, and without any effect."""

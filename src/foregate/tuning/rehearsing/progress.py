@@ -275,7 +275,7 @@ class Progress:
     def check_told(self) -> None:
         """Raise NothingRecorded where the model was told something else of a call than then.
 
-        Nobody knows what it would have said to that, unless it is assumed that it says the same.
+        What it would have said to that is unknown, unless it is assumed that it says the same.
         """
         told, self._untold, self.mark = self._untold, {}, None
         for call in told:

@@ -96,7 +96,7 @@ PlanStep = (
 
 
 class RecordedQuestion(Struct):
-    """A question about a plan to a person, and the plan that came of it where they edited theirs."""
+    """A question about a plan to a person, and the plan that they made of it where they edited theirs."""
 
     seq: int
     need: Need

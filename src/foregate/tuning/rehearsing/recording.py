@@ -54,7 +54,7 @@ _TAKEN_BACK = "what a plan had done was taken back here while it had paused, whi
 class Recording:
     """The events of one session; raises LogError where they do not begin with its first.
 
-    `earlier` is the recording of the session that it goes on with, where that is there. What a child task is told comes
+    `earlier` is the recording of the session that it follows, where that is there. What a child task is told comes
     from its parent, so that messages are no steps of it.
     """
 
@@ -64,7 +64,7 @@ class Recording:
         self.surveys: dict[tuple[str, bool], tuple[Survey, InForce]] = {}
         """By the id of a call, and whether it is of what its sandbox changed; with what was in force then."""
         self.changed: set[str] = set()
-        """The calls of which something had changed while somebody was asked about them."""
+        """The calls whose things had changed while somebody was asked about them."""
         plans = earlier.history.plans if earlier is not None and earlier.has_configuration else []
         self.history: PlanHistory = PlanHistory(plans[-1] if plans else None)
         self.planned: dict[str, RecordedResponse] = {}

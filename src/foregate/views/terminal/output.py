@@ -46,7 +46,7 @@ class Output(Struct, frozen=True):
 
     @property
     def result(self) -> str:
-        """The last line in which a test runner sums up, "" where there is none."""
+        """The last line in which a test runner sums up, "" where none does."""
         short = (line for line in reversed(self.lines) if len(line) <= SHORT_OUTPUT)
         return next((line.strip() for line in short if _RESULTS.fullmatch(line)), "")
 

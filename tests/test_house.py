@@ -1,0 +1,66 @@
+"""What the house measures, printed where a bound is broken. Each bound only ever falls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.floors import FLOORS, ROOT, arrows, sources
+
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_400, 675, 46, 23
+"""Of all Python outside tests, benchmarks and docs."""
+MAX_NAMES_WITH_TWO_MEANINGS = 1
+MAX_LINES_OF_A_FUNCTION = 60
+LONGER = frozenset({"fold.py apply", "python_tool.py tool"})
+"""The fold over all kinds of events, and the signature that a tool is declared by."""
+PHRASES = re.compile(
+    r"\b(of which|of whom|came of|(?:gone?|goes|going) on with|nobody knows|there is none)\b", re.IGNORECASE
+)
+"""What needs a second reading: `a name of which nobody knows`."""
+MAX_PHRASES = 8
+
+
+def read_sources() -> Iterator[tuple[Path, ast.Module]]:
+    """Yield every file of the source, parsed."""
+    for path in sources().values():
+        yield path, ast.parse(path.read_text("utf-8"))
+
+
+def test_the_house_has_no_more_lines_files_packages_and_floors_than_before() -> None:
+    lines = sum(path.read_text("utf-8").count("\n") for path in sources().values())
+    measured = {"lines": lines, "files": len(sources()), "packages": len(arrows()), "floors": len(FLOORS)}
+    bounds = dict(zip(measured, (MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS), strict=True))
+    assert not {what: count for what, count in measured.items() if count > bounds[what]}, measured
+
+
+def test_few_class_names_have_two_meanings() -> None:
+    places = defaultdict(set)
+    for path, module in read_sources():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].add(str(path.relative_to(ROOT)))
+    several = {name: sorted(found) for name, found in places.items() if len(found) > 1}
+    assert len(several) <= MAX_NAMES_WITH_TWO_MEANINGS, several
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    longer = {
+        f"{path.name} {node.name}"
+        for path, module in read_sources()
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= MAX_LINES_OF_A_FUNCTION
+    }
+    assert longer <= LONGER
+
+
+def test_the_source_says_ever_less_that_needs_a_second_reading() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {phrase[0]}"
+        for path in sources().values()
+        for phrase in PHRASES.finditer(path.read_text("utf-8"))
+    }
+    assert len(found) <= MAX_PHRASES, sorted(found)
