@@ -327,7 +327,8 @@ def _find_short_names(text: str) -> tuple[str, ...]:
     """Return the names of a short argument, and the whole of it when it is one word. The last ones are remembered: a
     call names the path the last one named, and takes away what that put."""
     whole = (shorten_word(fold_word(text.strip())),) if len(text.split(None, 1)) == 1 else ()
-    if _NAMING.search(text) is None:  # so no word of it is a name
+    # So no word of it is a name.
+    if _NAMING.search(text) is None:
         return whole
     return (*whole, *chain.from_iterable(map(names_in_word, _WORD.findall(text))))
 

@@ -89,7 +89,8 @@ def read_records(content: str) -> tuple[Record, ...]:
     try:
         walker = _Walker()
         walker.take_document(_parse(text))
-    except Exception:  # the parser of YAML answers some malformed texts with whatever it stumbles over
+    except Exception:
+        # The parser of YAML answers some malformed texts with whatever it stumbles over.
         return ()
     return tuple(walker.records)
 
@@ -152,7 +153,8 @@ class _Walker:
             raise InvalidJson(f"more than {MAX_LEAVES} values")
         text = given if isinstance(given, str) else json.dumps(given)
         if not f"{name}{text}".isascii():
-            f"{name}{text}".encode()  # fails for half a character
+            # Fails for half a character.
+            f"{name}{text}".encode()
         return Field(name, text, None if is_prose(text) else read_value(given))
 
 
@@ -208,7 +210,8 @@ def _parse_printed(text: str) -> Json:
 
 def _parse_yaml(text: str) -> Json:
     """Return a document in block style, every scalar as its text; raise ValueError for all that is more than that."""
-    from ruamel.yaml import YAML, events  # most results are no YAML
+    # Most results are no YAML.
+    from ruamel.yaml import YAML, events
 
     builder, end, documents = _Builder(), 0, 0
     text = text.replace("\r\n", "\n").strip("\n")

@@ -95,7 +95,8 @@ class ApprovalGate(Struct, frozen=True):
         covered = covered and not is_beyond_plans(facts, turn, self.policy)
         ask = self.find_ask(facts, turn, so_far, covered=covered) if self.is_unattended(turn) else None
         if ask is None or ask.is_outside:
-            return ask  # no leave stands for a value that a person has to name
+            # No leave stands for a value that a person has to name.
+            return ask
         if self.find_permission(ask, turn, {}) is not None:
             return None
         return None if any(is_grant_for(grant, facts) for grant in turn.grants) else ask
@@ -118,7 +119,8 @@ class ApprovalGate(Struct, frozen=True):
         if ruling.standing is _ASK:
             if facts.unspoken:
                 told = name_outside(facts.unspoken)
-                why = told if gate == "uncertainty" else f"{ruling.message}; {told}"  # which says the same
+                # Which says the same.
+                why = told if gate == "uncertainty" else f"{ruling.message}; {told}"
                 return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
             codes = ruling.rules or (ruling.code,)
             why = self.add_reason(ruling.message, facts, turn) if gate == "plan" else ruling.message
@@ -133,7 +135,8 @@ class ApprovalGate(Struct, frozen=True):
         if not facts.changes:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
         if facts.contained and not facts.survey.changes:
-            return ""  # what it has changed is asked about, if anything is
+            # What it has changed is asked about, if anything is.
+            return ""
         covered = covered or facts.authority == "said"
         if covered and facts.irreversible and facts.high_impact and not is_configured(facts, self.policy):
             rests_on = step or f'"{quote_request(facts)}"'

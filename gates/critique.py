@@ -26,7 +26,8 @@ from foregate.schemas.turn import Turn
 
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
 _SPARED = "nobody can say yes to this, so the critic was not asked"
-_SHOWN = 80  # characters of a value or name
+# Characters of a value or name.
+_SHOWN = 80
 _REMEDIES = (
     "change the call or say why it is right",
     "change the call, or look at what the issues name; sent again as it is, it stays held",
@@ -112,7 +113,8 @@ class CritiqueGate(Struct, frozen=True, dict=True):
         if level == "off":
             return []
         doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
-        if doubtful and plan is not None:  # a plan binds a call by the person's words
+        # A plan binds a call by the person's words.
+        if doubtful and plan is not None:
             doubtful = [f for f in doubtful if not plan.find_step(so_far.uses.get(f.call.id, ()))]
         if level == "doubt":
             return doubtful
@@ -124,11 +126,13 @@ class CritiqueGate(Struct, frozen=True, dict=True):
             case "call":
                 return [f for f in facts if f in qualifying or f in doubtful]
             case "plan":
-                if self.policy.plan.binding == "first_action":  # what goes beside the planned call was not planned
+                # What goes beside the planned call was not planned.
+                if self.policy.plan.binding == "first_action":
                     qualifying = [f for f in qualifying if f.call.id in so_far.uses]
                 if so_far.plan is None or not qualifying:
                     return []
-                if so_far.plan.blind:  # what it covers was bound by the person's words
+                # What it covers was bound by the person's words.
+                if so_far.plan.blind:
                     return [f for f in qualifying if f.call.id not in so_far.uses]
                 known = set(turn.plan.classes) if turn.plan else set[str]()
                 new = set(so_far.plan.classes) - known

@@ -37,7 +37,8 @@ class EvidenceGate(Struct, frozen=True, dict=True):
         held = [call.id for call in live if rulings[call.id].standing.stops]
         if (
             not held or turn.done_steps is None
-        ):  # rows of earlier versions name no kind, and are judged again as they were
+            # Rows of earlier versions name no kind, and are judged again as they were.
+        ):
             return Opinion(rulings)
         return Opinion(rulings, detail=self.describe_gap(so_far.facts[held[0]], rulings[held[0]]))
 

@@ -140,7 +140,8 @@ class PlanGate(Struct, frozen=True, dict=True):
         if len(answers) == 1:
             return self.ask_planner(open_, uses, turn, so_far, defect)
         ruling = Ruling(Standing.HOLD, "plan_rejected", self.planner.rejected.format(defect), reason=defect)
-        if turn.plan is not None:  # beside a plan only the calls it does not cover are at fault
+        # Beside a plan only the calls it does not cover are at fault.
+        if turn.plan is not None:
             ruling = self.planner.build_drift(defect)
         return Opinion(rule_alike(open_, ruling), detail=describe_plan_found(plan, "rejected"), uses=uses)
 

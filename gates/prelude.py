@@ -125,7 +125,8 @@ def go_on_judging(
     ids = {call.id for call in live}
     for gate in gates:
         if not live or (len(live) < len(turn.calls) and bench.holds_all):
-            break  # what is held as a whole spends nobody's advice or patience
+            # What is held as a whole spends nobody's advice or patience.
+            break
         opinion = ask_gate(gate, turn, live, ids, so_far)
         if type(opinion) is Need:
             return opinion
@@ -133,7 +134,8 @@ def go_on_judging(
         if so_far.rulings and gate.name != "approval" and is_plain(opinion, passed, live):
             if bench.keeps_rows:
                 so_far.decisions.append(row)
-            continue  # what lets everything pass changes nothing of how the calls stand
+            # What lets everything pass changes nothing of how the calls stand.
+            continue
         if bench.keeps_rows:
             so_far.decisions.append(build_decision(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
@@ -262,7 +264,8 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         names = {call.id: (call.name[:128], facts[call.id].target) for call in turn.calls}
         decisions = complete_rows(decisions, verdicts, names)
     uses, before = {}, len(turn.plan.items) if turn.plan is not None else 0
-    committed = plan is not None or so_far.plan is None  # else only what was in force before is used
+    # Else only what was in force before is used.
+    committed = plan is not None or so_far.plan is None
     for name, items in so_far.uses.items():
         if name in allowed and (used := tuple(i for i in items if committed or i < before)):
             uses[name] = used
@@ -289,7 +292,8 @@ def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
 _ALLOW, _ASK = Standing.ALLOW, Standing.ASK
 _UNRULED = ("prelude", Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held"))
 _RANK = attrgetter("standing.rank")
-_NOT_REQUIRED = "critique_not_required"  # what stands for `critique_passed`
+# What stands for `critique_passed`.
+_NOT_REQUIRED = "critique_not_required"
 
 
 def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
@@ -310,7 +314,8 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
     if len(live) > 1:
         asked = (*notable, *live)
         ranked = [said[call.id] for call in asked]
-        if turn.done_steps is not None:  # rows of earlier versions let one that merely passed stand before the notable
+        # Rows of earlier versions let one that merely passed stand before the notable.
+        if turn.done_steps is not None:
             strictest = max(ranked, key=_RANK)
         first, ranked = asked[ranked.index(strictest)], ranked[len(notable) :]
     numbers: dict[Number, None] = {}

@@ -30,7 +30,8 @@ class UncertaintyGate(Struct, frozen=True, dict=True):
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         rulings = {call.id: self.rule_on_call(so_far.facts[call.id]) for call in live}
-        if turn.actor == "sandbox":  # it has run: the question shows what is lost
+        # It has run: the question shows what is lost.
+        if turn.actor == "sandbox":
             asked = {c: replace(r, standing=Standing.ASK) for c, r in rulings.items() if r.standing is Standing.HOLD}
             return Opinion({**rulings, **asked})
         unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing.stops]

@@ -50,7 +50,8 @@ class ValidityGate(Struct, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         for name, spec in self.catalogue.items():
-            if spec.provenance != "builtin":  # whoever wrote its schema hears of a bad one before a session begins
+            # Whoever wrote its schema hears of a bad one before a session begins.
+            if spec.provenance != "builtin":
                 from foregate.gates.support.schema_check import REFERENCES, build_check
 
                 build_check(self.write_schema(name), False, REFERENCES, sound=False)

@@ -125,7 +125,8 @@ class _Section:
             elif type(value) is str and get_origin(field.annotation) is Literal and len(get_args(field.annotation)) > 1:
                 self.__dict__[name] = FollowedWord(value, reading, here)
             elif here == ("rules", "list"):
-                self.__dict__[name] = value  # compared rule by rule, with what is known of each call
+                # Compared rule by rule, with what is known of each call.
+                self.__dict__[name] = value
             else:
                 self._whole[name] = reading.enter(("is", here)), value
 
@@ -248,7 +249,8 @@ def _follow_arithmetic(sign: str) -> tuple[Callable[..., Any], Callable[..., Any
             own, beside = (int.__add__(self, 0), self.term), (int.__add__(other, 0), get_term(other))
             (left, one), (right, two) = (beside, own) if back else (own, beside)
             made = FollowedNumber(operate(left, right), self.reading, (sign, one, two))
-            found = keep(self.known, key, (made, other))  # the other is kept, so that its identity stays its own
+            # The other is kept, so that its identity stays its own.
+            found = keep(self.known, key, (made, other))
         return cast(FollowedNumber, found[0])
 
     def forth(self: FollowedNumber, other: int) -> Any:

@@ -382,7 +382,8 @@ class Policy(PolicySection):
     runtime: Runtime
     files: Files
     sensitive: Sensitive
-    reading: ClassVar[Any] = None  # notes what is read, in what stands for a policy in `followed.py`
+    # Notes what is read, in what stands for a policy in `followed.py`.
+    reading: ClassVar[Any] = None
 
     @cached_property
     def plans_blind(self) -> bool:

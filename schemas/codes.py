@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     _LastGatesCode: TypeAlias = PlanCode | CritiqueCode | ApprovalCode | PreludeCode | PostludeCode
     GateCode: TypeAlias = _FirstGatesCode | _LastGatesCode | AnyGateCode | OverriddenCode
 else:
-    GateCode = str  # a log of another version may hold a code this one does not give, and is read all the same
+    # A log of another version may hold a code this one does not give, and is read all the same.
+    GateCode = str
 """Every code of a ruling or a decision."""
 
 _OF_GATES = (ValidityCode, RulesCode, NarrationCode, DriftCode, UncertaintyCode, EvidenceCode, PlanCode, CritiqueCode)

@@ -52,7 +52,8 @@ PARAMETERS: Mapping[str, Mapping[str, str]] = {
 
 _SAID: Mapping[str, Json] = dict.fromkeys(("description", "explanation", "reasoning"), ANY)
 _NOW: Mapping[str, Json] = {"run_in_background": False, "is_background": False, "isBackground": False, **_SAID}
-_READ = ForeignTool("read_file", differs=frozenset(["offset"]), idle=_SAID)  # there it counts lines, here bytes
+# There it counts lines, here bytes.
+_READ = ForeignTool("read_file", differs=frozenset(["offset"]), idle=_SAID)
 _WRITE = ForeignTool("write_file", idle=_SAID)
 _EDIT = ForeignTool("edit_file", idle={"replace_all": False, "replaceAll": False, "expected_replacements": 1, **_SAID})
 _LIST = ForeignTool("list_files", idle=_SAID)

@@ -126,7 +126,8 @@ def format_messages(history: Sequence[Message], names: WireNames, endpoint: str 
         fields = read_fields(own.fields) if own is not None else {}
         if message.calls:
             if any(call.wire_id == call.id for call in message.calls):
-                fields.pop("content", None)  # calls that were read from it stand beside the rest of it
+                # Calls that were read from it stand beside the rest of it.
+                fields.pop("content", None)
             if endpoint is None:
                 ids = [spelled.to_wire(call.id) for call in message.calls]
             else:

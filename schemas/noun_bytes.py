@@ -27,7 +27,8 @@ def encode_noun(noun: Noun) -> bytes:
     """
     bare, doubtful, parts = describe_noun(type(noun))
     data = _ENCODER.encode(bare(*astuple(noun)))
-    doubt = b"null" in data  # so the encoder writes a number that is not finite, too
+    # So the encoder writes a number that is not finite, too.
+    doubt = b"null" in data
     for get, default in doubtful:
         value = get(noun)
         doubt = doubt or (value == default and value is not default and type(value) is not dict)
@@ -77,7 +78,8 @@ def _list_parts(noun: type[Struct], path: str) -> Iterator[tuple[Get, bytes]]:
 def _list_written(kind: Any, seen: set[Any]) -> Iterator[bytes]:
     if _is_noun(kind) and kind not in seen:
         seen.add(kind)
-        if kind.__struct_config__.tag is not None:  # `dump` leaves it out
+        # `dump` leaves it out.
+        if kind.__struct_config__.tag is not None:
             yield strict_json.encode_record({kind.__struct_config__.tag_field: kind.__struct_config__.tag})[1:-1]
         for one in msgspec.structs.fields(kind):
             yield from _list_written(one.type, seen)

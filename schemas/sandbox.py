@@ -66,7 +66,8 @@ class SandboxedChanges(Struct, frozen=True, forbid_unknown_fields=True):
 
 def decode_changes(data: bytes) -> tuple[PathChange, ...]:
     """Return the changes that such bytes hold; raise InvalidJson for others."""
-    read = strict_json.parse(data.decode(), max_bytes=len(data) + 1)  # as many as `commands.sandbox.files`
+    # As many as `commands.sandbox.files`.
+    read = strict_json.parse(data.decode(), max_bytes=len(data) + 1)
     return tuple(strict_json.load(PathChange, change) for change in (read if isinstance(read, list) else [read]))
 
 

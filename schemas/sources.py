@@ -44,7 +44,8 @@ def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
         return f"{_TAKEN}: {words}" if words else _ENCODED
     says = _SAYS.get(source, "nobody can tell who said this")
     if source == "outside" and words.startswith("nobody "):
-        says = _COMPOSED  # out of several texts, or in a form in which none has it
+        # Out of several texts, or in a form in which none has it.
+        says = _COMPOSED
     if source in ("said", "mentioned", "unclear") and words:
         words = f"“{words if details else excerpt_sentence(words, get_text(value, 'text', ''))}”"
     return f"{says}: {words}" if words else says

@@ -32,7 +32,8 @@ from foregate.schemas.late_pattern import compile_late
 if TYPE_CHECKING:
     Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 else:
-    Json = Any  # msgspec reads annotations as the program runs, and cannot resolve one that names itself
+    # Msgspec reads annotations as the program runs, and cannot resolve one that names itself.
+    Json = Any
 """Any value made of dict, list, str, int, float, bool and None."""
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -75,7 +76,8 @@ def encode_record(value: Json) -> bytes:
     Raises TypeError, ValueError or RecursionError for what JSON cannot say.
     """
     data = _ENCODER.encode(value)
-    if b"null" in data:  # so the encoder writes a number that is not finite, too
+    # So the encoder writes a number that is not finite, too.
+    if b"null" in data:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
@@ -96,7 +98,8 @@ def decode_record(text: str) -> Json:
 
 def is_too_deep(text: str, limit: int = MAX_RECORD_DEPTH) -> bool:
     """Whether brackets outside strings nest deeper than `limit`, by default than anything Foregate writes."""
-    if text.count("[") + text.count("{") <= limit:  # cheap when there are few brackets at all
+    # Cheap when there are few brackets at all.
+    if text.count("[") + text.count("{") <= limit:
         return False
     outside = "".join(_ESCAPE.sub("", text).split('"')[::2])
     depth = 0
@@ -215,7 +218,8 @@ def _format_number(number: float) -> str:
     if number == 0:
         return "0"
     sign = "-" if number < 0 else ""
-    _, numerals, exponent = Decimal(repr(number)).as_tuple()  # not normalized, which rounds as a host's context says
+    # Not normalized, which rounds as a host's context says.
+    _, numerals, exponent = Decimal(repr(number)).as_tuple()
     digits, point = "".join(map(str, numerals)).rstrip("0"), len(numerals) + int(exponent)
     if len(digits) <= point <= 21:
         return sign + digits + "0" * (point - len(digits))
@@ -277,7 +281,8 @@ def get_object(value: Json, key: str) -> Mapping[str, Json]:
 
 def as_object(value: Json, name: str = "the value") -> Mapping[str, Json]:
     """Return `value`, which must be an object; `name` is what the sentence calls it."""
-    if not isinstance(value, (dict, Mapping)):  # a dict is told without asking the class
+    # A dict is told without asking the class.
+    if not isinstance(value, (dict, Mapping)):
         raise InvalidJson(f"`{name}` is not an object")
     return value
 
@@ -360,7 +365,8 @@ def _find_writer(kind: Any) -> Writer | None:
     if isinstance(kind, type) and issubclass(kind, Struct):
         return dump
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return attrgetter("_value_")  # `value` would be looked up by Python code
+        # `value` would be looked up by Python code.
+        return attrgetter("_value_")
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return lambda item: item.model_dump(mode="json", exclude_defaults=True)
     if kind in (str, int, bool, type(None)) or origin is Literal:

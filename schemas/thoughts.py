@@ -93,7 +93,8 @@ class ThoughtSplitter:
     def feed(self, text: str, *, last: bool = False) -> Split:
         """Take in the next piece; with `last` there is no further one."""
         found = Split()
-        kept = max(0, self._at - _LONGEST)  # what stands before a mark counts
+        # What stands before a mark counts.
+        kept = max(0, self._at - _LONGEST)
         self._text, self._at, self._last = self._text[kept:] + text, self._at - kept, last
         while self._take_words(found) if self._in_words else self._take_mark(found):
             pass

@@ -7,17 +7,28 @@ from functools import lru_cache
 
 _HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _HIDDEN_RANGES = (
-    (0x034F, 0x034F),  # combining grapheme joiner
-    (0x115F, 0x1160),  # Hangul fillers
-    (0x17B4, 0x17B5),  # Khmer inherent vowels
-    (0x180B, 0x180F),  # Mongolian variation selectors
-    (0x2800, 0x2800),  # blank Braille pattern
-    (0x3164, 0x3164),  # Hangul filler
-    (0xFE00, 0xFE0F),  # variation selectors
-    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
-    (0xFFFC, 0xFFFC),  # object replacement
-    (0x1D159, 0x1D159),  # musical symbol null notehead
-    (0xE0000, 0xE0FFF),  # tags and further variation selectors
+    # Combining grapheme joiner.
+    (0x034F, 0x034F),
+    # Hangul fillers.
+    (0x115F, 0x1160),
+    # Khmer inherent vowels.
+    (0x17B4, 0x17B5),
+    # Mongolian variation selectors.
+    (0x180B, 0x180F),
+    # Blank Braille pattern.
+    (0x2800, 0x2800),
+    # Hangul filler.
+    (0x3164, 0x3164),
+    # Variation selectors.
+    (0xFE00, 0xFE0F),
+    # Halfwidth Hangul filler.
+    (0xFFA0, 0xFFA0),
+    # Object replacement.
+    (0xFFFC, 0xFFFC),
+    # Musical symbol null notehead.
+    (0x1D159, 0x1D159),
+    # Tags and further variation selectors.
+    (0xE0000, 0xE0FFF),
 )
 _ESCAPE = "\\u{"
 

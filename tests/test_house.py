@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
-MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_400, 675, 46, 23
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_830, 675, 46, 23
 """Of all Python outside tests, benchmarks and docs."""
 MAX_NAMES_WITH_TWO_MEANINGS = 1
 MAX_LINES_OF_A_FUNCTION = 60

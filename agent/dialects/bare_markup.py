@@ -91,7 +91,8 @@ def find_lone_tag(text: str, known: AbstractSet[str] | None = None) -> str:
     if opening is None or opening["tag"].lower() in _WORDS:
         return ""
     if known is not None and opening["tag"].lower() == RESULT and not is_tool_name(opening["tag"], known):
-        return ""  # an answer, whatever it names
+        # An answer, whatever it names.
+        return ""
     end = re.search(rf"</{re.escape(opening['tag'])}\s*+>", text)
     return "" if end is not None and text[end.end() :].strip() else opening["tag"]
 

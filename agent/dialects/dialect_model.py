@@ -309,6 +309,7 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
 
 def build_dialects(names: Names | None = None, *, shell: bool = False) -> Mapping[str, Dialect]:
     """Return the dialects that are written into text, by name; those taken first are first."""
-    from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags  # most models speak natively
+    # Most models speak natively.
+    from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 
     return {"json": JsonDialect(), "service_tags": ServiceTags(names), "action_tags": ActionTags(names, shell=shell)}

@@ -245,7 +245,8 @@ class JsonReader:
         match kind:
             case "thought":
                 self._thoughts.append(inner.strip())
-            case "end" if not self._thoughts:  # all that came so far was one: its calls are dropped
+            # All that came so far was one: its calls are dropped.
+            case "end" if not self._thoughts:
                 if self._found.calls:
                     self._notes.append(prose.ONLY_THOUGHT.format(whole))
                 self._thoughts.append(self._words.take_all())

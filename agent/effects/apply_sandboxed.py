@@ -76,7 +76,8 @@ async def _apply(
     await session.record(Draft(started, "sandbox"))
     try:
         await session.log.settle()
-    except asyncio.CancelledError:  # nothing was changed
+    except asyncio.CancelledError:
+        # Nothing was changed.
         await session.record(draft_finish(started, CANCELLED, 0, "tool"))
         raise
     clock = time.monotonic_ns()
@@ -87,7 +88,8 @@ async def _apply(
     except SyncError as error:
         await session.record(draft_unknown(facts, str(error)))
         applied = ToolResult(False, str(error), unknown=True)
-    except WorkspaceError as error:  # all of it was brought back
+    except WorkspaceError as error:
+        # All of it was brought back.
         applied = ToolResult(False, str(error), error=_name_error(error))
     lost = name_parted(place, images) if applied.ok else ""
     result = applied if applied.unknown else build_result(ended.body, applied, lost)

@@ -101,7 +101,8 @@ def _read_after(session: Session, change: Change) -> bytes:
         if len(data) > largest or strict_json.sha256(data) == change.after:
             return data
     except ForegateError:
-        pass  # it is gone, or something else by now
+        # It is gone, or something else by now.
+        pass
     return session.blobs.get(change.after)
 
 

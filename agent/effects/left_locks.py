@@ -27,7 +27,8 @@ async def remove_left_locks(session: Session, started: ToolStarted, at: str) -> 
 def _remove(session: Session, places: list[str], at: str) -> str:
     since, removed = round(datetime.fromisoformat(at).timestamp() * 1e9), []
     for place in places:
-        with suppress(WorkspaceError):  # what git may not enter has no locks of ours
+        # What git may not enter has no locks of ours.
+        with suppress(WorkspaceError):
             if (repository := seek_repository(session.workspace, session.policy, place)) is not None:
                 removed += remove_dead_locks(session.workspace, repository.git, since)
     return describe_removed(removed)

@@ -95,7 +95,8 @@ def _probe_files(make: Callable[[Workspace, Policy], Tool]) -> Callable[..., Too
         assert preview is not None
         try:
             wanted = {change.path: strict_json.sha256(change.after) for change in preview(arguments)}
-        except WorkspaceError:  # as things were, the call would have failed
+        except WorkspaceError:
+            # As things were, the call would have failed.
             return ToolResult(False, "", error=NOT_DONE) if now == was else None
         return _compare(place, files, was | wanted, now) if wanted.keys() <= was.keys() else None
 

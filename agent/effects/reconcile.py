@@ -70,7 +70,8 @@ async def resume(session: Session) -> None:
     if state.task is not None:
         await session.record(*differs)
     else:
-        session.log.prepare(*differs)  # where nothing is open, looking at the session is not to write to it
+        # Where nothing is open, looking at the session is not to write to it.
+        session.log.prepare(*differs)
     await _put_back_left(session)
     left = [one for one in state.in_flight.values() if one.side_effect != "pure" or not state.is_asked(one.call)]
     events = await session.log.read() if left else ()
@@ -162,7 +163,8 @@ async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]
     place = Snapshots(session.workspace, session.policy, session.blobs, session.tools.inverse(started.tool))
     try:
         result = await asyncio.to_thread(probe_call, place, call, started.before)
-        await asyncio.to_thread(session.workspace.sync)  # what is seen may not be on disk yet, and is told as done
+        # What is seen may not be on disk yet, and is told as done.
+        await asyncio.to_thread(session.workspace.sync)
     except SyncError:
         return None
     if result is None or result.ok or is_over(session, seq):

@@ -40,7 +40,8 @@ class Snapshots(Struct, frozen=True):
         What cannot be kept is left out when the call was judged irreversible, else it raises WorkspaceError.
         """
         if facts.spec is not None and facts.spec.is_elsewhere:
-            return []  # nothing of it lies here; its runtime keeps what was there
+            # Nothing of it lies here; its runtime keeps what was there.
+            return []
         kept: list[BeforeImage | None] = []
         for resource in resources:
             try:
@@ -154,7 +155,8 @@ class Snapshots(Struct, frozen=True):
                 if image.kind is not ResourceKind.FILE or image.type not in ("", "file"):
                     continue
                 now = self.workspace.look(image.id, max_hash=self.policy.files.max_hash)
-            except ForegateError:  # its tool or the workspace fails to say
+            except ForegateError:
+                # Its tool or the workspace fails to say.
                 continue
             if now.kind in ("", "file") and now.hash != image.image:
                 changes.append(Change(resource, image.image, now.hash, now.mode))
@@ -290,7 +292,8 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
         elif type_ == "":
             (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
             directory.remove_empty(space, image.parents)
-        else:  # an unknown type is refused there
+        else:
+            # An unknown type is refused there.
             directory.restore_image(space, path, get(), place.blobs)
 
     def is_midway() -> bool:
@@ -326,7 +329,8 @@ def _list_lost(place: Snapshots, path: str, image: BeforeImage) -> tuple[str, ..
         if image.type == "file":
             lost = place.workspace.list_unkept(path, directory.read_traits(image, place.blobs).attributes)
             return tuple(dict.fromkeys((*lost, *[HARD_LINKS] * (image.links > 1))))
-    except ForegateError:  # the step itself says what is in its way
+    except ForegateError:
+        # The step itself says what is in its way.
         pass
     return ()
 

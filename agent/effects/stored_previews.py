@@ -17,7 +17,8 @@ def encode_previews(session: Session, need: Need) -> bytes:
     try:
         found = preview_calls(session, need) if need.gate == "approval" else {}
     except ForegateError:
-        return b""  # the question is asked all the same, and says no more than its calls do
+        # The question is asked all the same, and says no more than its calls do.
+        return b""
     return _ENCODER.encode(found) if found else b""
 
 

@@ -285,7 +285,8 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     try:
         inverse = session.tools.inverse(facts.call.name)
     except WorkspaceError:
-        inverse = None  # where it cannot be told, the call will not run
+        # Where it cannot be told, the call will not run.
+        inverse = None
     snapshots = Snapshots(session.workspace, session.policy, session.blobs, inverse)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if snapshots.has_image(resource))

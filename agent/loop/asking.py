@@ -48,7 +48,8 @@ async def request_response(session: Session, *, words_only: bool) -> ModelRespon
 
 async def _respond(session: Session, request: ModelRequest) -> ModelResponse:
     if session.prefetch and request.tools:
-        async with Prefetch(session) as follower:  # the looks taken early are over when the response is there
+        # The looks taken early are over when the response is there.
+        async with Prefetch(session) as follower:
             return await session.model.respond(request, follower)
     return await session.model.respond(request, session.on_text)
 

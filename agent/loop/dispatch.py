@@ -113,7 +113,8 @@ class Dispatch:
         joinable = False
         for verdict in verdicts:
             facts = self._facts[verdict.call]
-            alone = facts.changes or facts.call.name == DELEGATE.name  # a child task shares the task's budget
+            # A child task shares the task's budget.
+            alone = facts.changes or facts.call.name == DELEGATE.name
             if joinable and not alone and len(result[-1]) < self._bound:
                 result[-1].append(verdict)
             else:
@@ -126,7 +127,8 @@ class Dispatch:
         if verdict.standing is not Standing.ALLOW:
             return
         session, facts = self._session, self._facts[verdict.call]
-        early = session.prefetched.pop((self._open.seq, facts.call.digest), None)  # it serves once
+        # It serves once.
+        early = session.prefetched.pop((self._open.seq, facts.call.digest), None)
         if early is not None and find_changed_resource(early.survey, facts.survey, {}):
             early = None
         if early is None and (reason := self._find_obstacle(facts)):

@@ -140,7 +140,8 @@ class Prefetch(Follower):
             if isinstance(failure, Exception):
                 raise failure
         if kind is None:
-            response = self._session.state.seq + 1  # it is the next event
+            # It is the next event.
+            response = self._session.state.seq + 1
             self._session.prefetched.clear()
             self._session.prefetched.update(((response, digest), found) for digest, found in self._seen.items())
 

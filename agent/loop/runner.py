@@ -79,7 +79,8 @@ async def run_to_outcome(session: Session) -> RunResult:
 async def take_steps(session: Session) -> RunResult:
     """Take steps until one has an outcome."""
     while (outcome := await take_step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
-        await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
+        # Lets a cancel and whoever follows the events in between two steps.
+        await asyncio.sleep(0)
     return outcome
 
 
@@ -112,7 +113,8 @@ async def take_step(session: Session) -> RunResult | None:
     decided = await judge_response(session, open_turn)
     if not isinstance(decided, TurnInHand):
         return decided
-    await asyncio.sleep(0)  # lets a cancel and whoever follows the events in before anything runs
+    # Lets a cancel and whoever follows the events in before anything runs.
+    await asyncio.sleep(0)
     return await dispatch(session, open_turn, decided)
 
 
@@ -156,9 +158,11 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
     except RuntimeLost as lost:
         await answer_remaining(session, RUNTIME_LOST, str(lost))
         if session.state.task is None or session.state.task.running_plan:
-            return None  # a plan ends itself
+            # A plan ends itself.
+            return None
         return await session.end_task("blocked", blocker=str(lost), need="a runtime that answers")
-    if session.has_declared and not open_turn.answers:  # an answer stands for the call as it was shown
+    # An answer stands for the call as it was shown.
+    if session.has_declared and not open_turn.answers:
         await session.update_catalogue()
     in_hand = session.turns.build_turn(open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
@@ -247,7 +251,8 @@ def find_repeated_hold(in_hand: TurnInHand, judgement: Judgement, policy: Policy
         if verdict.ruling.code == "invalid_arguments":
             bound = limits.malformed_calls or bound
         if verdict.standing is Standing.ALLOW or verdict.ruling.code == "not_asked_now" or not bound:
-            continue  # what waited for another call was not held for a reason of its own
+            # What waited for another call was not held for a reason of its own.
+            continue
         key = (verdict.digest, verdict.ruling.code, turn.fingerprints.get(verdict.call, ""))
         before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
         if before + 1 >= bound:
@@ -272,7 +277,8 @@ async def record_response(session: Session, response: ModelResponse) -> None:
     program = Dataflow.of(stamped, seq)
     if program is None:
         body = ModelResponded.of(stamped)
-        body.__dict__["response"] = stamped  # what reading it gives, which need not be done at once
+        # What reading it gives, which need not be done at once.
+        body.__dict__["response"] = stamped
         await session.record(Draft(body, "model"))
         return
     places = program.find_next_stage(session.policy.limits.calls_per_response).places
@@ -317,7 +323,8 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     A child that paused with a question takes the parent's newest message as the answer.
     Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
     """
-    from foregate.policy.source.load import narrow_limits  # it brings the reader of YAML along
+    # It brings the reader of YAML along.
+    from foregate.policy.source.load import narrow_limits
 
     parent = session.state.task
     if session.depth >= session.policy.limits.child_depth:
@@ -327,7 +334,8 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     known = name in await store.sessions()
     state = await fold_session(store, name) if known else None
     spent = count_spent(parent, session.clock()) if parent is not None else {}
-    spent = read_spent(state) or spent  # an answer it was given counts only under the very policy it was asked under
+    # An answer it was given counts only under the very policy it was asked under.
+    spent = read_spent(state) or spent
     lease = await store.claim(name, create=not known)
     layers = {**session.layers, "spent": [*get_list(session.layers, "spent"), spent]}
     inner = session.build_child(lease, narrow_limits(session.policy, spent), layers, state)
@@ -345,7 +353,8 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         if session.state.dry_run and not inner.state.dry_run:
             await inner.record(Draft(PolicyChanged(dry_run=True), "parent"))
         if session.state.mode != "direct" and inner.state.mode != "plan":
-            await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
+            # What it does, nobody confirmed.
+            await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))
         if inner.state.tasks == 0:
             await start_child_task(inner, parent, text, session.build_leave(name))
         if inner.state.task is None:

@@ -100,7 +100,8 @@ class PlanController(TaskRunner):
         if task.proposed_plan:
             return await self.confirm(step=self._ended is not None and (self.step or state.stepwise))
         before = await planner.collect_prior_work(self.session, self.configuration)
-        query = task.messages[-1].text  # after a question of the planner this is another query
+        # After a question of the planner this is another query.
+        query = task.messages[-1].text
         how = self.model("planning"), self.configuration, before, self.assess
         planning = await planner.propose_plan(self.session, query, *how)
         if planning.plan is not None:
@@ -142,7 +143,8 @@ class PlanController(TaskRunner):
                 if reply.choice not in ("yes", "step"):
                     return await control.end_declined(session, reply.text)
                 step = step or reply.choice == "step"
-            self.begin()  # each plan numbers its tasks anew, and is asked about and paused by itself
+            # Each plan numbers its tasks anew, and is asked about and paused by itself.
+            self.begin()
             named = record_other_configuration(self.configuration, state.configuration)
             await control.record_confirmation(session, state, looked, digest, seen=seen, step=step, configuration=named)
             return None
@@ -158,9 +160,11 @@ class PlanController(TaskRunner):
         return planning
 
     async def _take_plan_step(self) -> RunResult | None:
-        self.model("execution"), self.model("planning")  # one that is not to be had is named before anything runs
+        # One that is not to be had is named before anything runs.
+        self.model("execution"), self.model("planning")
         ended = await self._stop_if_interrupted()
-        if ended is not None or not self.state.running:  # a plan that was broken off may be followed by a further one
+        # A plan that was broken off may be followed by a further one.
+        if ended is not None or not self.state.running:
             return ended
         steps = self.state.current_steps
         if not steps:

@@ -23,7 +23,8 @@ def find_aborted(state: PlanState, strict: bool) -> Iterator[tuple[StepState, st
     steps = state.steps.items()
     lost = {number: f"task {number} {words[step.status]}" for number, step in steps if step.status in words}
     ending = find_end_reason(state)
-    for number, step in steps:  # each comes after those it depends on, for validation lets no other through
+    # Each comes after those it depends on, for validation lets no other through.
+    for number, step in steps:
         why = ending or next((lost[before] for before in step.task.depends_on if before in lost), "")
         if step.status == "pending" and why:
             lost[number] = f"task {number} was aborted"

@@ -86,7 +86,8 @@ def check_numbers(plan: TaskPlan, most: int, book: Findings) -> None:
         worded.setdefault((task.action, task.target, task.reason, task.expected_outcome), []).append(task)
     for alike in worded.values():
         seen: dict[str, int] = {}
-        for task in alike if len(alike) > 1 else ():  # what is expensive to compare is compared last
+        # What is expensive to compare is compared last.
+        for task in alike if len(alike) > 1 else ():
             calls: list[Json] = [[call.tool, call.arguments] for call in task.calls]
             content = json.dumps([task.depends_on, task.params, calls, task.when], sort_keys=True)
             if content in seen:
@@ -226,7 +227,8 @@ class _TaskChecker:
 
 
 def _compile_schema(spec: ToolSpec) -> SchemaCheck | None:
-    from jsonschema import SchemaError  # a session without a plan needs neither
+    # A session without a plan needs neither.
+    from jsonschema import SchemaError
 
     from foregate.gates.support.schema_check import SchemaCheck
 
@@ -257,7 +259,8 @@ def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Findings) 
         problem = f"the tasks {named} wait for each other in a circle"
         book.add_defect(circle[0], "depends_on", problem, "take out one of their dependencies")
     depths: dict[int, int] = {}
-    for number in sorted(waiting):  # only dependencies on earlier ones count
+    # Only dependencies on earlier ones count.
+    for number in sorted(waiting):
         depths[number] = 1 + max((depths[before] for before in waiting[number] if before < number), default=0)
     last, depth = max(depths.items(), key=lambda one: one[1], default=(0, 0))
     if depth > deepest:

@@ -25,7 +25,8 @@ def read_attributes(file: int) -> dict[str, bytes]:
     found = {}
     try:
         for name in os.listxattr(file):
-            with suppress(OSError):  # it went meanwhile, or is not ours to read
+            # It went meanwhile, or is not ours to read.
+            with suppress(OSError):
                 found[name] = os.getxattr(file, name)
     except OSError as error:
         if error.errno != errno.ENOTSUP:

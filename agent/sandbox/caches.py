@@ -93,7 +93,8 @@ class _Store:
         if self._listed.exists():
             try:
                 self._known = json.loads(self._listed.read_text())
-            except ValueError:  # a power cut left half of it: what the layer hides of the workspace is not known
+            except ValueError:
+                # A power cut left half of it: what the layer hides of the workspace is not known.
                 self._listed.unlink()
                 remove_tree(str(self.layer))
                 self.layer.mkdir(mode=0o700)
@@ -163,7 +164,8 @@ def _keep(written: OverlayLayer, below: Merged, store: _Store, workspace: Path, 
         stamp = make_stamp(workspace / folder)
         if is_whiteout(status):
             store.drop(folder)
-            if stamp is None:  # it was nowhere but here
+            # It was nowhere but here.
+            if stamp is None:
                 os.unlink(name, dir_fd=source)
         if not stat.S_ISDIR(status.st_mode):
             return
@@ -186,7 +188,8 @@ def _open_like(parent: int, name: str, model: int, marks: str) -> int:
     os.mkdir(name, 0o700, dir_fd=parent)
     made = open_folder(parent, name)
     copy_metadata(Path(f"/proc/self/fd/{model}"), Path(f"/proc/self/fd/{made}"))
-    if there is not None:  # it hid what lies below, and so must what replaces it
+    # It hid what lies below, and so must what replaces it.
+    if there is not None:
         os.setxattr(made, f"{marks}opaque", b"y")
     return made
 
@@ -200,7 +203,8 @@ def _merge(source: OverlayLayer, target: OverlayLayer, name: str, under: Merged 
     if not stat.S_ISDIR(status.st_mode):
         if there is not None:
             remove_at(target.folder, name)
-        if is_whiteout(status) and not (under and under.find(name)):  # it would be listed where nothing is merged
+        # It would be listed where nothing is merged.
+        if is_whiteout(status) and not (under and under.find(name)):
             os.unlink(name, dir_fd=source.folder)
         else:
             os.rename(name, name, src_dir_fd=source.folder, dst_dir_fd=target.folder)

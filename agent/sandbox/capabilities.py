@@ -31,6 +31,7 @@ def drop_capabilities() -> None:
                 except OSError as error:
                     if error.errno != errno.EINVAL or capability == 0:
                         raise
-                    break  # the kernel has no more
+                    # The kernel has no more.
+                    break
         header = ctypes.create_string_buffer(_VERSION_3.to_bytes(4, "little") + bytes(4), 8)
         call("capset", header, ctypes.create_string_buffer(24))

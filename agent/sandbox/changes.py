@@ -148,7 +148,8 @@ class _ChangeListing:
             if f"{path}/".startswith(f"{one}/") or (was_folder and one.startswith(f"{path}/")):
                 refused = "unseen"
         text = os.fsencode(path).decode("utf-8", "backslashreplace")
-        if text != path:  # a name that cannot be written down cannot be applied
+        # A name that cannot be written down cannot be applied.
+        if text != path:
             refused = refused or "special"
         effect = Effect.CREATE if not before.kind else Effect.DELETE if not after.kind else Effect.EDIT
         self.found.append(PathChange(text, effect, before, after, refused))

@@ -53,10 +53,12 @@ def read_server_name(data: bytes) -> str | None:
         if len(data) > MOST_BYTES:
             raise BadHello("it is too long") from None
         return None
-    message.take(2 + 32)  # version, random
+    # Version, random.
+    message.take(2 + 32)
     message.part(1)
     message.part(2)
-    message.part(1)  # session, ciphers, compressions
+    # Session, ciphers, compressions.
+    message.part(1)
     extensions = message.part(2)
     if len(message):
         raise BadHello("something follows after its end")

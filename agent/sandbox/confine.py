@@ -76,7 +76,8 @@ def read_end(prepared: Prepared, status: int) -> int:
     """Return how the command ended, as `waitpid` says it; `status` is how the first process did, which is gone."""
     try:
         said = prepared.line.recv(_STATUS.size)
-    except OSError:  # it went before it had read what it was told
+    except OSError:
+        # It went before it had read what it was told.
         said = b""
     return int(_STATUS.unpack(said)[0]) if len(said) == _STATUS.size else status
 
@@ -147,7 +148,8 @@ def _run_first_process(base: Base, line: socket.socket) -> NoReturn:
         child = os.fork()
         if child == 0:
             _run_command(plan, given.command, program, given.report)
-    except BaseException as error:  # nothing may return into the caller's half of the fork
+    except BaseException as error:
+        # Nothing may return into the caller's half of the fork.
         fail(error, given.report)
     os.close(given.report)
     while True:
@@ -170,7 +172,8 @@ def lead_session(line: socket.socket) -> None:
 
     Every signal does what it does in a fresh process; the first process of namespaces is then deaf to those inside.
     """
-    close_others(line.fileno())  # also this process's copy of the other end, which would hide that nobody holds it
+    # Also this process's copy of the other end, which would hide that nobody holds it.
+    close_others(line.fileno())
     die_with_parent(line)
     os.setsid()
     for number in signal.valid_signals():
@@ -190,5 +193,6 @@ def _run_command(plan: SandboxPlan, command: SandboxCommand, program: bytes, rep
         load_filter(program)
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):
             os.execve(command["program"], command["argv"], command["environment"])  # noqa: S606 - judged before
-    except BaseException as error:  # nothing may return into the caller's half of the fork
+    except BaseException as error:
+        # Nothing may return into the caller's half of the fork.
         fail(error, report)

@@ -75,7 +75,8 @@ class Egress:
             for listener, way in zip(streams, ways, strict=True)
         ]
         await stopped.wait()
-        loop.set_exception_handler(lambda *_: None)  # which is told of each connection that is cancelled now
+        # Which is told of each connection that is cancelled now.
+        loop.set_exception_handler(lambda *_: None)
         answering.close()
         for server in servers:
             server.close()
@@ -83,7 +84,8 @@ class Egress:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await asyncio.sleep(0)  # in which transports close
+        # In which transports close.
+        await asyncio.sleep(0)
 
     def _is_given(self, host: str) -> bool:
         network = self._access["network"]
@@ -117,7 +119,8 @@ class Egress:
         except WorkspaceError as error:
             _keep(self._notes, str(error))
         except OSError:
-            pass  # one side broke; whoever was there has seen it
+            # One side broke; whoever was there has seen it.
+            pass
         finally:
             self._connections -= 1
 
@@ -135,7 +138,8 @@ class Egress:
 
     async def _connect(self, host: str, addresses: Sequence[str], port: int) -> Streams:
         for address in addresses:
-            with suppress(OSError):  # which a timeout is as well
+            # Which a timeout is as well.
+            with suppress(OSError):
                 async with asyncio.timeout(_PATIENCE):
                     return await self._reach.open_connection(address, port)
         raise WorkspaceError(f"the host `{host}` could not be connected to at port {port}")

@@ -107,7 +107,8 @@ class Zygote:
                 os.close(self._woken)
                 guard(kind, request, descriptors, asked)
             finally:
-                os._exit(1)  # nothing may return into the parent's half of the fork
+                # Nothing may return into the parent's half of the fork.
+                os._exit(1)
         self._guards[pid] = kind
         return pid
 
@@ -121,7 +122,8 @@ class Zygote:
         if name not in self._ahead:
             self._dismiss(_MOST_AHEAD - 1)
             ours, theirs = socket.socketpair()
-            self._ahead[name] = Ahead(0, ours)  # which the guard closes
+            # Which the guard closes.
+            self._ahead[name] = Ahead(0, ours)
             self._ahead[name] = Ahead(self._fork(kind, None, asked=theirs), ours)
             theirs.close()
 
@@ -130,7 +132,8 @@ class Zygote:
         for name in [*self._ahead][: max(0, len(self._ahead) - most)]:
             ahead = self._ahead.pop(name)
             ahead.line.close()
-            self._guards[ahead.pid] = None  # once it has gone, no other is forked in its place
+            # Once it has gone, no other is forked in its place.
+            self._guards[ahead.pid] = None
 
     def _reap(self) -> None:
         """Take leave of guards that ended, and kill what one that was killed has left."""

@@ -65,7 +65,8 @@ def guard(
     if request is None:
         assert asked is not None
         if failure:
-            os._exit(0)  # the next request gets a guard that can tell what failed
+            # The next request gets a guard that can tell what failed.
+            os._exit(0)
         request, descriptors, prepared = wait_for_request(asked, woken, prepared)
         if prepared is None:
             prepared, failure = prepare(kind)
@@ -84,11 +85,13 @@ def guard(
     _follow(line, woken, watch, pid, told, ending=bool(error))
     aside = load_sandbox("view").set_aside_work(request["plan"]) if request["plan"] else []
     say(line, left=len(list_tree(os.getpid())))
-    line.close()  # nobody has to wait until private folders are removed
+    # Nobody has to wait until private folders are removed.
+    line.close()
     if watch:
         watch.close()
     for folder in aside:
-        with suppress(OSError):  # another guard removes it
+        # Another guard removes it.
+        with suppress(OSError):
             load_sandbox("removal").remove_tree(folder)
     os._exit(0)
 

@@ -13,7 +13,8 @@ EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_DEVICES = 1 << 6 | 1 << 11
 _MOVE, _TRUNCATE, _CONTROL_DEVICES = 1 << 13, 1 << 14, 1 << 15
 _OF_FILES = EXECUTE | WRITE | READ | _TRUNCATE | _CONTROL_DEVICES
-_MOVE_SINCE = 2  # without it, no rule can allow to move a file from folder to folder
+# Without it, no rule can allow to move a file from folder to folder.
+_MOVE_SINCE = 2
 HOLDS_TRUNCATION_SINCE, _NETWORK_SINCE, _CONTROL_SINCE, HOLDS_SIGNALS_SINCE = 3, 4, 5, 6
 _ASK_VERSION = 1
 _BENEATH_PATH = 1

@@ -36,7 +36,8 @@ def prepare(base: Base) -> Prepared:
         try:
             _become_command(base, theirs)
         finally:
-            os._exit(1)  # nothing may return into the caller's half of the fork
+            # Nothing may return into the caller's half of the fork.
+            os._exit(1)
     theirs.close()
     return Prepared(child, ours)
 
@@ -86,7 +87,8 @@ def _become_command(base: Base, line: socket.socket) -> NoReturn:
         load_filter(ready.program)
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):
             os.execve(command["program"], command["argv"], environment)  # noqa: S606 - judged before
-    except BaseException as error:  # nothing may return into the caller's half of the fork
+    except BaseException as error:
+        # Nothing may return into the caller's half of the fork.
         fail(error, given.report)
 
 

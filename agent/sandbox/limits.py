@@ -10,7 +10,8 @@ from foregate.agent.sandbox.plan import ProcessLimits
 from foregate.agent.sandbox.system_calls import name_step
 
 _OWN_NUMBERS_SINCE = (6, 14)
-_FEWEST_NUMBERS = 301  # the kernel takes no lower bound
+# The kernel takes no lower bound.
+_FEWEST_NUMBERS = 301
 
 
 def limit_resources(limits: ProcessLimits) -> None:

@@ -26,7 +26,8 @@ def _find_way_out(written: OverlayLayer, below: Merged, workspace: str, path: st
     view = Merged((written, *below.layers))
     at, rest = path.split("/")[:-1], path.split("/")[-1:]
     links = 0
-    while rest and links <= _MOST_LINKS:  # a circle leads nowhere
+    # A circle leads nowhere.
+    while rest and links <= _MOST_LINKS:
         name = rest.pop(0)
         if name == ".." and not at:
             return "/".join([workspace, name, *rest])

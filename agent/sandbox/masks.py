@@ -48,7 +48,8 @@ def _make_folders(above: Path, folder: Path) -> Iterable[Path]:
 def copy_metadata(source: Path, copy: Path) -> None:
     """Give a folder the owner, mode, attributes and times of another one, as far as it takes them."""
     found = source.stat()
-    with suppress(OSError):  # an owner who is not mapped cannot be given a file
+    # An owner who is not mapped cannot be given a file.
+    with suppress(OSError):
         os.chown(copy, found.st_uid, found.st_gid)
     with suppress(OSError):
         for name in (one for one in os.listxattr(source) if ".overlay." not in one):

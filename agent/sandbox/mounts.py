@@ -76,7 +76,8 @@ def change_root(path: str, old: str = "") -> None:
     if old:
         Path(inside).mkdir(0o700)
     os.chdir(path)
-    call("pivot_root", b".", os.fsencode(old.lstrip("/") or "."))  # the latter lies upon the new one
+    # The latter lies upon the new one.
+    call("pivot_root", b".", os.fsencode(old.lstrip("/") or "."))
     if not old:
         detach(".")
     os.chdir("/")

@@ -38,7 +38,8 @@ def fork_into_namespaces(run: Callable[[], object]) -> int:
                 call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
                 run()
         finally:
-            os._exit(1)  # nothing may return into the caller's half of the fork
+            # Nothing may return into the caller's half of the fork.
+            os._exit(1)
     os.close(mapped)
     try:
         with name_step("map", "the users could not be mapped into the sandbox"):

@@ -15,12 +15,14 @@ _LIBRARY = ctypes.CDLL(None)
 
 def watch_children() -> int:
     """Become the parent of whatever loses its own here; return what can be read once a child has ended."""
-    with suppress(AttributeError, OSError):  # elsewhere than on Linux what goes to the background is not caught
+    # Elsewhere than on Linux what goes to the background is not caught.
+    with suppress(AttributeError, OSError):
         _LIBRARY.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, waking = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waking, False)
-    for number in HANDLED:  # who ends this process is Foregate, by closing its end
+    # Who ends this process is Foregate, by closing its end.
+    for number in HANDLED:
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     return woken

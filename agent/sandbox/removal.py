@@ -48,7 +48,8 @@ def _remove_flat(top: int, name: str, token: str, moved: int) -> int:
             if not _is_folder(folder, one):
                 os.unlink(one, dir_fd=folder)
                 continue
-            os.close(open_folder(folder, one))  # a folder that cannot be written to cannot be moved
+            # A folder that cannot be written to cannot be moved.
+            os.close(open_folder(folder, one))
             moved += 1
             os.rename(one, f"{token}.{moved}", src_dir_fd=folder, dst_dir_fd=top)
     finally:

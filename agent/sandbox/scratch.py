@@ -26,7 +26,8 @@ class Scratch:
     def __init__(self, place: str) -> None:
         self._above = _open_shared(place)
         self._sweep()
-        while not self._make():  # another call may sweep it before it is locked
+        # Another call may sweep it before it is locked.
+        while not self._make():
             pass
         for name in ("home", "tmp"):
             os.mkdir(name, 0o700, dir_fd=self._folder)

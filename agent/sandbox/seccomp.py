@@ -74,7 +74,8 @@ def build_filter(*, unix_sockets: bool = False) -> bytes:
 def refuse_always() -> list[Instruction]:
     """Return the beginning of a program: what is refused in every sandbox, and of the rest nothing decided."""
     program: list[Instruction] = [(LOAD, 0, 0, ARCHITECTURE)]
-    number_of("clone")  # which knows whether the machine is one of the two
+    # Which knows whether the machine is one of the two.
+    number_of("clone")
     program += [(IF_EQUAL, 1, 0, _ARCHITECTURES[MACHINE]), give(KILL), (LOAD, 0, 0, NUMBER)]
     if MACHINE == "x86_64":
         program += [(IF_AT_LEAST, 0, 1, _X32), give(refuse_with(errno.ENOSYS))]

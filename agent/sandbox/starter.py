@@ -192,7 +192,8 @@ class Starter:
                     if again:
                         raise _build_lost_error() from None
                 except BaseException:
-                    self._close()  # what was sent may be half a request
+                    # What was sent may be half a request.
+                    self._close()
                     raise
 
     def _open(self) -> None:

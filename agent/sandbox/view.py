@@ -154,7 +154,8 @@ def _make_work(work: str) -> None:
     """Make the folder the kernel works in; it takes none of an earlier view, which may not all have been written."""
     try:
         os.mkdir(work, 0o700)  # noqa: PTH102 - for each call
-    except FileExistsError:  # nobody could set it aside
+    except FileExistsError:
+        # Nobody could set it aside.
         remove_tree(work)
         os.mkdir(work, 0o700)  # noqa: PTH102
 

@@ -62,7 +62,8 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
     system, programs = frozenset(found), []
     for path in path_variable.split(os.pathsep):
         if not (path.startswith("/") and os.access(path, os.R_OK | os.X_OK) and Path(path).is_dir()):
-            continue  # where this user cannot look there is no program for them
+            # Where this user cannot look there is no program for them.
+            continue
         real = _add(path, set(), links)
         for folder in (real, *_list_linked_folders(real, system)):
             for prefix in _list_prefixes(folder, home):

@@ -35,7 +35,8 @@ class Watch:
 
     def find_excess(self) -> str:
         """Return why the call has to end, as a clause about the command; "" for nothing."""
-        if os.getppid() != self._parent:  # were this process killed too, nobody would end what the command started
+        # Were this process killed too, nobody would end what the command started.
+        if os.getppid() != self._parent:
             return "the process that starts programs was ended from outside"
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _PAUSE

@@ -38,7 +38,8 @@ class WrittenPaths:
         self._folders = folders
         self._disk = next(str(up) for up in (Path(folders[0]), *Path(folders[0]).parents) if up.exists())
         self._bounds = (limits.get("written_bytes", _UNBOUNDED), limits.get("written_files", _UNBOUNDED))
-        self._start = time.time() - 0.1  # the clock of files is coarse
+        # The clock of files is coarse.
+        self._start = time.time() - 0.1
         self._first = self._last = self._look()
         self._counted = (0, 0)
         self._counting: Iterator[tuple[int, int]] | None = None

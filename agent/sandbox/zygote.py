@@ -24,5 +24,6 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(each, signal.SIG_DFL)
-    gc.disable()  # what a collection touches is copied in every child
+    # What a collection touches is copied in every child.
+    gc.disable()
     Zygote(socket.socket(fileno=CONTROL)).serve()

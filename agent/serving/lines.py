@@ -50,7 +50,8 @@ class Lines:
                 yield text
 
     def _queue_lines(self, loop: asyncio.AbstractEventLoop) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever would have taken the line
+        # The loop has ended, and with it whoever would have taken the line.
+        with suppress(RuntimeError):
             for line in self._split_lines():
                 self._ahead.acquire()
                 loop.call_soon_threadsafe(self._read.put_nowait, line)

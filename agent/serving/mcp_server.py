@@ -59,7 +59,8 @@ class ClientPerson:
     async def answer(self, need: Need) -> Reply | None:
         """Hand the question on and return the answer, None where none comes in time."""
         if self.asked.done():
-            return None  # a client is asked once about a call
+            # A client is asked once about a call.
+            return None
         self.asked.set_result(need)
         try:
             async with asyncio.timeout(self._seconds):
@@ -141,7 +142,8 @@ class McpServer:
         able = context.session.client_capabilities
         speaker = asking if able is not None and able.elicitation is not None else None
         await context.session.report_progress(0, 2, "judging")
-        self._contexts[call.wire_id] = context  # before it can begin, so that the client hears when it does
+        # Before it can begin, so that the client hears when it does.
+        self._contexts[call.wire_id] = context
         running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
         return await self._follow_call(context, ServedCall(call.wire_id, asking, running))
 

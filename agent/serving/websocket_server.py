@@ -224,7 +224,8 @@ class ServedConnection:
                     surveys = tuple(strict_json.dump(survey) for survey in server.survey_calls(calls))
                     await self.send(Seen(frame.id, surveys))
         except ConnectionClosed:
-            pass  # what was done is in the log, and is answered when the agent asks again
+            # What was done is in the log, and is answered when the agent asks again.
+            pass
         except ForegateError as error:
             await self.end_with_reason(str(error))
         except Exception as error:

@@ -95,7 +95,8 @@ def read_advice(text: str, noun: type[BaseModel], bound: int) -> dict[str, Json]
             why = str(error)
         else:
             found += [value] if value not in found else []
-    if why:  # an answer that fits before a last one that does not may be what the advisor quotes
+    # An answer that fits before a last one that does not may be what the advisor quotes.
+    if why:
         raise InvalidJson(why)
     if len(found) > 1:
         raise InvalidJson(f"it holds {len(found)} different answers")

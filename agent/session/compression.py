@@ -236,7 +236,8 @@ def has_vocabulary(name: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 def find_vocabulary_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder the library keeps vocabularies in."""
-    import tempfile  # it brings much along
+    # It brings much along.
+    import tempfile
 
     for key in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if key in environ:

@@ -48,7 +48,8 @@ class Hearing:
         if given is None or isinstance(given, PendingAnswer):
             self.came_from_elsewhere = given is not None
             return given
-        read_declared(given.value, need.request, "")  # what the sheet did not ask is refused before it is recorded
+        # What the sheet did not ask is refused before it is recorded.
+        read_declared(given.value, need.request, "")
         return await self._keep(need, seq, self._draft(given))
 
     def _draft(self, reply: Reply | None, error: str = "") -> PendingAnswer:
@@ -74,7 +75,8 @@ class Hearing:
     async def _watch(self, store: QuestionStore, need: Need, seq: int) -> PendingAnswer:
         """Return the answer that somebody gives elsewhere, once there is one."""
         while True:
-            with suppress(LogError):  # another process writes for long, say; the person here can answer meanwhile
+            # Another process writes for long, say; the person here can answer meanwhile.
+            with suppress(LogError):
                 if text := await store.read_handed(self._log.lease.session, seq):
                     return read_handed(text, need)
             await asyncio.sleep(_LOOK)

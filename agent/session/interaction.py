@@ -64,7 +64,8 @@ class Interaction:
             given = await self._hearing.hear(need, seq)
         finally:
             self.asked = None
-        self._prefetched.forget_uncheckable()  # a person takes their time
+        # A person takes their time.
+        self._prefetched.forget_uncheckable()
         if given is None:
             return False
         more: dict[str, Any] = {"grants": build_override(need, given.choice)} if given.value is not None else {}

@@ -44,9 +44,11 @@ async def find_lineage(log: Log, name: str) -> Lineage:
         try:
             next_ = await log.head(further)
         except LogError:
-            break  # no session has that name
+            # No session has that name.
+            break
         if next_.seq == 0 or await _read_link(log, further) is None:
-            break  # its process ended before its first event, so that the name is free
+            # Its process ended before its first event, so that the name is free.
+            break
         chain, head, number = [*chain, further], next_, number + 1
     holder = await log.find_holder(chain[-1]) if isinstance(log, QuestionStore) and head.ended else ""
     if holder:

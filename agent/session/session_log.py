@@ -73,14 +73,16 @@ class SessionLog:
         """Whether it was opened because the last of them had ended."""
         self._snapshots = SnapshotTaker(store, lease, state) if isinstance(store, SnapshotStore) else None
         if self._snapshots is not None:
-            self._snapshots.take_if_due()  # a log of before there were any, or of another version, gets its own now
+            # A log of before there were any, or of another version, gets its own now.
+            self._snapshots.take_if_due()
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
         if self._first:
             drafts, self._first = (*self._first, *drafts), []
         if drafts and self.is_taken_over and not isinstance(drafts[0].body, SessionStarted):
-            at = int(_is_new_policy(drafts[0]))  # before all else, for every event names its own
+            # Before all else, for every event names its own.
+            at = int(_is_new_policy(drafts[0]))
             drafts = (*drafts[:at], Draft(PolicyChanged(by=self.by), "foregate"), *drafts[at:])
         for at, draft in enumerate(drafts):
             if may_mask(draft) and (masked := mask_draft(draft, self._hidden())) is not draft:
@@ -89,7 +91,8 @@ class SessionLog:
         events = await self.store.append(self.lease, drafts, policy=self.policy_hash, time=self._last)
         for event in events:
             self.state.apply(event)
-            for listener in tuple(self.listeners):  # one may end its own subscription
+            # One may end its own subscription.
+            for listener in tuple(self.listeners):
                 listener(event)
         if self._snapshots is not None:
             self._snapshots.take_if_due()

@@ -36,7 +36,8 @@ class SnapshotTaker:
 
     def __init__(self, store: SnapshotStore, lease: Lease, state: SessionState) -> None:
         self._store, self._lease, self._state = store, lease, state
-        is_own = state.session == lease.session  # else it is what this session, yet to begin, continues
+        # Else it is what this session, yet to begin, continues.
+        is_own = state.session == lease.session
         self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
 
     def take_if_due(self) -> None:

@@ -48,7 +48,8 @@ class GitLosses:
         now = {name: commit for name in names if (commit := self._find_now(name, packed))}
         kept = {*now.values(), *self._list_logged(_HEAD_LOG)}
         moved = [name for name, commit in self._names.items() if name != _STASH and now.get(name) != commit]
-        for name in now.keys() & moved:  # of a name that is gone git shows no log either
+        # Of a name that is gone git shows no log either.
+        for name in now.keys() & moved:
             kept |= self._list_logged(f"logs/{name}")
         for name in moved:
             is_gone = name not in now or name.startswith("refs/tags/") or self._read_before(self._at(f"logs/{name}"))
@@ -78,7 +79,8 @@ class GitLosses:
         changed = self._list_files("diff", f"{stash}^1", stash)
         untracked = self._list_files("log", "--max-count=1", "--format=", f"{stash}^3")
         for about, name in (*changed, *untracked):
-            wanted = about.split(" ")[3]  # `:mode mode hash hash kind`
+            # `:mode mode hash hash kind`.
+            wanted = about.split(" ")[3]
             content = self._read_after(self._repository.to_workspace_path(name))
             if wanted.strip("0") and _hash_object(content, wanted) != wanted:
                 return False

@@ -38,7 +38,8 @@ def find_own_values(
     sent = [one.id for one in found.resources if one.access is Effect.SEND]
     folders = [one.id for one in found.resources if one.kind is ResourceKind.REPOSITORY]
     if len(sent) != 1 or len(folders) != 1:
-        return found  # the operator's policy says otherwise what the tool names
+        # The operator's policy says otherwise what the tool names.
+        return found
     return replace(found, values=tuple(_list_push_values(workspace, call, spec, sent[0], folders[0], state, policy)))
 
 

@@ -98,7 +98,8 @@ class ChangeSurveyor:
                     restorable=before.size <= self._policy.files.max_hash,
                     loses="all",
                 )
-            if change.after.kind == "link":  # git makes none, and one may stand for its hooks
+            # Git makes none, and one may stand for its hooks.
+            if change.after.kind == "link":
                 kind, made = ResourceKind.FILE, change.effect
                 return SurveyedResource(kind, path, made, bool(before.kind), protected=RUNS_BY_ITSELF)
             return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
@@ -134,7 +135,8 @@ class ChangeSurveyor:
         git = ".git" if folder == "." else f"{folder}/.git"
         try:
             repository = seek_repository(self._workspace, self._policy, folder)
-            if repository is None or repository.git != git:  # the command has made it
+            # The command has made it.
+            if repository is None or repository.git != git:
                 return []
             lost = GitLosses(repository, self._found).list_lost()
             return [name if name.startswith(git) else repository.to_workspace_path(name) for name in lost]
@@ -186,7 +188,8 @@ class ChangeSurveyor:
             return "moved"
         if change.after.kind and change.after.hash in self._gone:
             return "replaced"
-        takes_back = self._is_in_git(change.path, self._read_after(change))  # what was not committed would be gone
+        # What was not committed would be gone.
+        takes_back = self._is_in_git(change.path, self._read_after(change))
         return "" if self._keeps_a_line(change) and not takes_back else "all"
 
     def _is_moved(self, change: PathChange) -> bool:

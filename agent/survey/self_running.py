@@ -38,7 +38,8 @@ def mark_self_running(
         try:
             changes = tools.preview(call)
         except WorkspaceError:
-            return UNCHANGED  # running it raises the same
+            # Running it raises the same.
+            return UNCHANGED
         except Exception:
             return None
         return next((FileContents(one.before, one.after) for one in changes if one.path == path), None)

@@ -163,7 +163,8 @@ class Surveyor:
         access = worse_of(target.access, declared) if declared is not None else target.access
         names = [Resource(target.kind, name)]
         if target.kind is ResourceKind.URL:
-            address = parse_address(name)  # raises WorkspaceError for an unclear one
+            # Raises WorkspaceError for an unclear one.
+            address = parse_address(name)
             names = [Resource(ResourceKind.URL, address.url), Resource(ResourceKind.HOST, address.host)]
         return [_name_resource(resource, access, state) for resource in names]
 

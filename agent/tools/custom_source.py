@@ -130,7 +130,8 @@ def _takes_context(run: Callable[..., object]) -> bool:
         inspect.signature(run).bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # a method in C says nothing of its parameters
+    except ValueError:
+        # A method in C says nothing of its parameters.
         return True
     return True
 

@@ -169,7 +169,8 @@ class ToolSources(_ForwardingToolSource):
         if len(offered) == len(self._offered) and all(map(is_, offered, self._offered)):
             return self._specs
         owners = [(spec.name, source) for source, specs in zip(self._sources, offered, strict=True) for spec in specs]
-        self._owner |= index_by_name(owners)  # a tool that is gone is still asked about calls made before
+        # A tool that is gone is still asked about calls made before.
+        self._owner |= index_by_name(owners)
         self._offered, self._specs = offered, tuple(chain.from_iterable(offered))
         return self._specs
 

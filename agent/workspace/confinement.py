@@ -22,7 +22,8 @@ from foregate.schemas.errors import WorkspaceError
 
 def find_tier(workspace: Workspace, policy: Policy) -> Probe:
     """Return what this machine can do for a workspace, found out once by running a command in a sandbox."""
-    if workspace.root == Path("/"):  # also one in memory
+    # Also one in memory.
+    if workspace.root == Path("/"):
         return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
     return _probe(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
 

@@ -60,7 +60,8 @@ def _set_attributes(file: int, attributes: Mapping[str, bytes]) -> list[str]:
     """Give an open file these attributes, and none but theirs that are its owner's; return those it did not take."""
     there, lost = read_attributes(file), []
     for name in there.keys() - attributes.keys():
-        if name.startswith(_OWNERS):  # an access list came from the folder
+        # An access list came from the folder.
+        if name.startswith(_OWNERS):
             with suppress(OSError):
                 os.removexattr(file, name)
     for name in sorted(attributes):

@@ -79,7 +79,8 @@ def _refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | 
             workspace.directory(here) as fd,
             os.scandir(fd) as entries,
         ):
-            for entry in entries:  # the kind comes with the name, so that thousands of objects cost no `stat` each
+            # The kind comes with the name, so that thousands of objects cost no `stat` each.
+            for entry in entries:
                 path = f"{here}/{entry.name}"
                 if entry.is_symlink():
                     shown = strict_json.scrub(path)[:80]

@@ -92,7 +92,8 @@ class GitRepository(Struct, frozen=True):
         """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
         size, timeout = self.policy.files.max_hash, self.policy.commands.timeout
-        sandbox = None if "GIT_INDEX_FILE" in environment else self._plan_sandbox(words[0])  # that lies outside
+        # That lies outside.
+        sandbox = None if "GIT_INDEX_FILE" in environment else self._plan_sandbox(words[0])
         ran = run_and_wait(build_argv(words), self.workspace, self.id, environment, timeout, size, False, sandbox)
         return _check_exit(ran, words[0]) if check else ran
 
@@ -140,7 +141,8 @@ class GitRepository(Struct, frozen=True):
                 raise WorkspaceError(
                     f"the repository's setting `{name[:80]}` has git read outside the workspace; remove it to go on"
                 )
-        for name in self.find_nested():  # git reads from its folder which commit it stands on
+        # Git reads from its folder which commit it stands on.
+        for name in self.find_nested():
             git = find_git_folder(self.workspace, self.to_workspace_path(name))
             if git:
                 find_common_folder(self.workspace, git)

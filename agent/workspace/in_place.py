@@ -169,7 +169,8 @@ def _copy_out(workspace: Workspace, changes: Sequence[PathChange], upper: Path) 
                 os.utime(target, ns=(found.st_mtime_ns, found.st_mtime_ns), follow_symlinks=False)
             else:
                 _copy_file(folder, name, one, target, names)
-    for one in reversed(made):  # what is put into a folder changes its time
+    # What is put into a folder changes its time.
+    for one in reversed(made):
         if one.after.kind == "directory":
             with refuse_errors("copy", one.path), workspace.parent(one.path) as (folder, name):
                 source = os.open(name, READ_FOLDER, dir_fd=folder)

@@ -238,7 +238,8 @@ class LocalWorkspace(Workspace):
             lost = [HARD_LINKS] * _has_more_names(before)
             try:
                 file = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=fd)
-            except (OSError, AttributeError):  # nothing can be tried here: what cannot be told counts as lost
+            except (OSError, AttributeError):
+                # Nothing can be tried here: what cannot be told counts as lost.
                 return (*sorted(traits.attributes or ()), *lost)
             try:
                 return (*set_traits(file, traits), *lost)

@@ -58,7 +58,8 @@ def look_at(folder: int, name: str) -> SeenPath:
     file = os.open(name, READ_FOLDER if kind == "directory" else READ_FILE, dir_fd=folder)
     try:
         found = os.fstat(file)
-        if get_kind(found.st_mode) != kind:  # it was replaced by something special in between
+        # It was replaced by something special in between.
+        if get_kind(found.st_mode) != kind:
             return SeenPath(PathState("other"), found, at)
         mode, traits = stat.S_IMODE(found.st_mode), hash_attributes(read_attributes(file))
         owner = _name_owner(found)

@@ -182,7 +182,8 @@ class Placement(Struct):
     def _fill_link(self, name: str, content: Content) -> None:
         assert isinstance(content.data, bytes)
         os.symlink(os.fsdecode(content.data), name, dir_fd=self._staging)
-        with suppress(OSError):  # as with files, an owner and a time that are not taken are no failure
+        # As with files, an owner and a time that are not taken are no failure.
+        with suppress(OSError):
             if content.traits.owner is not None:
                 os.chown(name, *content.traits.owner, dir_fd=self._staging, follow_symlinks=False)
             if content.traits.modified:
@@ -301,7 +302,8 @@ class Placement(Struct):
                 was = FileTraits(stat.S_IMODE(found.st_mode), found.st_mtime_ns)
                 self._back.append((step.path, lambda: self._give_file(step.path, was)))
                 set_traits(file, FileTraits(modified=modified))
-                set_traits(file, FileTraits(step.then.mode))  # the last, as it tells whether all is done
+                # The last, as it tells whether all is done.
+                set_traits(file, FileTraits(step.then.mode))
             finally:
                 os.close(file)
 
@@ -331,7 +333,8 @@ class Placement(Struct):
         with self.workspace.directory(path) as fd:
             mode = os.fstat(fd).st_mode
             if traits.attributes is not None and mode & _OPENED != _OPENED and os.geteuid():
-                os.fchmod(fd, stat.S_IMODE(mode) | _OPENED)  # it takes none while it is closed to its owner
+                # It takes none while it is closed to its owner.
+                os.fchmod(fd, stat.S_IMODE(mode) | _OPENED)
             set_traits(fd, traits)
 
     def _give_file(self, path: str, traits: FileTraits) -> None:

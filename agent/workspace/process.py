@@ -227,7 +227,8 @@ def _drain_program(
     finally:
         code = started.end()
     if started.excess:
-        code = code or -signal.SIGKILL  # it was about to be killed
+        # It was about to be killed.
+        code = code or -signal.SIGKILL
         kept[started.stdout].feed(f"\nthe command was ended: {started.excess}\n".encode())
     if timed_out or stop.is_set():
         code = None

@@ -84,7 +84,8 @@ def hold_upper(upper: str, *, make: bool = False) -> None:
         file = os.open(f"{upper}/{_HELD}", _OPEN | (os.O_CREAT if make else 0), 0o600)
     except FileNotFoundError:
         return
-    with suppress(OSError):  # the process that made it still lives; or there are no locks here
+    # The process that made it still lives; or there are no locks here.
+    with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _held[upper] = file
 
@@ -113,7 +114,8 @@ def sweep_folder(folder: Path, seconds: int) -> None:
 def _sweep_upper(path: Path, seconds: int) -> None:
     try:
         file = os.open(path / _HELD, _OPEN)
-    except FileNotFoundError:  # it ended before it began, or begins just now
+    except FileNotFoundError:
+        # It ended before it began, or begins just now.
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,7 +135,8 @@ async def hold_turn(workspace: Workspace) -> AsyncIterator[None]:
     file = _open_lock(workspace)
     try:
         turn = 0
-        while not _can_lock(file):  # a thread that waits for a lock could not be cancelled
+        # A thread that waits for a lock could not be cancelled.
+        while not _can_lock(file):
             await asyncio.sleep(_PAUSES[min(turn, len(_PAUSES) - 1)])
             turn += 1
         yield
@@ -147,7 +150,8 @@ def seek_turn(workspace: Workspace) -> Iterator[bool]:
 
     Raises WorkspaceError as `hold_turn` does.
     """
-    if workspace.root == Path("/"):  # also one in memory: there are no sandboxes of it
+    # Also one in memory: there are no sandboxes of it.
+    if workspace.root == Path("/"):
         yield True
         return
     file = _open_lock(workspace)
@@ -168,6 +172,7 @@ def _can_lock(file: int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # there are no locks here
+    except OSError:
+        # There are no locks here.
         return True
     return True

@@ -129,7 +129,8 @@ def _load(store: FileSnapshotStore) -> FileSnapshot:
 def _decode(data: bytes) -> FileSnapshot:
     try:
         return msgspec.msgpack.decode(data, type=FileSnapshot)
-    except msgspec.MsgspecError:  # no file, or a power cut left half of one
+    except msgspec.MsgspecError:
+        # No file, or a power cut left half of one.
         return FileSnapshot({})
 
 
@@ -150,7 +151,8 @@ def _keep_all(
             if entry is None or not entry.is_still(stamp(met.found)):
                 try:
                     entry = _keep(met, store)
-                except FileNotFoundError:  # it went meanwhile
+                except FileNotFoundError:
+                    # It went meanwhile.
                     continue
             kept[path] = entry
             size += 0 if entry.name else entry.stamp.size

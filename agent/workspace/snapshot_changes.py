@@ -155,7 +155,8 @@ class _Comparison(Struct):
         if self.is_over:
             return
         text = path.decode("utf-8", "backslashreplace")
-        if text != os.fsdecode(path):  # a name that cannot be written down cannot be judged
+        # A name that cannot be written down cannot be judged.
+        if text != os.fsdecode(path):
             refused = refused or "special"
         effect = Effect.CREATE if not before.kind else Effect.DELETE if not after.kind else Effect.EDIT
         self.changes.append(PathChange(text, effect, before, after, refused))

@@ -127,7 +127,8 @@ class _Restoration:
             if met is None or (entry is not None and entry.stamp.kind == stamp(met.found).kind):
                 return
             if path.count("/") >= DEEPEST:
-                remove_at(folder, name)  # nobody has looked into it, and nothing that was there lay as deep
+                # Nobody has looked into it, and nothing that was there lay as deep.
+                remove_at(folder, name)
             elif stat.S_ISDIR(met.found.st_mode):
                 os.rmdir(name, dir_fd=folder)
             elif self._is_as_left(path, met):
@@ -153,7 +154,8 @@ class _Restoration:
                 self._fill(path, entry, folder, new)
                 os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
             finally:
-                with suppress(FileNotFoundError):  # also where it is one more name of what is there
+                # Also where it is one more name of what is there.
+                with suppress(FileNotFoundError):
                     os.unlink(new, dir_fd=folder)
 
     def _is_back(self, met: Met, entry: SnapshotEntry) -> bool:

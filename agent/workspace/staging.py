@@ -28,11 +28,13 @@ def remove_staging(root: int, name: str) -> None:
         staging = os.open(name, READ_FOLDER, dir_fd=root)
         try:
             inside = os.listdir(staging)  # noqa: PTH208 - a descriptor is no path
-            if len(inside) <= _AT_ONCE:  # starting threads takes longer
+            # Starting threads takes longer.
+            if len(inside) <= _AT_ONCE:
                 for old in inside:
                     os.unlink(old, dir_fd=staging)
             else:
-                with ThreadPoolExecutor(_AT_ONCE) as pool:  # one after the other, each waits for a busy disk
+                # One after the other, each waits for a busy disk.
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
                     list(pool.map(lambda old: os.unlink(old, dir_fd=staging), inside))
         finally:
             os.close(staging)

@@ -24,6 +24,7 @@ async def run_to_end(act: Callable[..., T], *arguments: Any) -> T:
     """Run something that blocks in a thread and return what it returns; cancelled, it is over before that is raised."""
     work = asyncio.ensure_future(asyncio.to_thread(act, *arguments))
     if await wait_until_over(work):
-        work.exception()  # it is looked at, so that nobody is told of it
+        # It is looked at, so that nobody is told of it.
+        work.exception()
         raise asyncio.CancelledError
     return work.result()

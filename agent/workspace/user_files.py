@@ -70,7 +70,8 @@ def _load_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and typing look there for the module of what they make
+    # Dataclasses and typing look there for the module of what they make.
+    sys.modules[name] = module
     try:
         with without_current_folder():
             spec.loader.exec_module(module)
@@ -98,7 +99,8 @@ def without_current_folder() -> Iterator[None]:
     What the user's code prints goes to standard error: standard output may be lines that a program reads.
     """
     before, here = list(sys.path), os.path.realpath(Path.cwd())
-    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
+    # Nothing is left beside the user's file.
+    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path[:] = [entry for entry in before if entry and os.path.realpath(entry) != here]
     try:
         with redirect_stdout(sys.stderr):

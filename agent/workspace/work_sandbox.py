@@ -48,7 +48,8 @@ def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
 
     With `limited` a command works in the workspace itself, where `find_reason_against` says nothing against it.
     """
-    if workspace.root == Path("/"):  # also one in memory
+    # Also one in memory.
+    if workspace.root == Path("/"):
         return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
     path = os.environ.get("PATH", os.defpath)
     try:
@@ -142,7 +143,8 @@ def _choose_changes(listed: Sequence[PathChange], names: Sequence[str], upper: s
     With none left, `upper` is thrown away.
     """
     rest = [one for one in listed if one.effect is Effect.DELETE or not _find_cache(one.path, names)]
-    rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
+    # The workspace's own mode is the person's.
+    rest = [one for one in rest if one.path != "."]
     left_out = tuple(f"`{one.path[:80]}` {_LEFT_OUT[one.refused]}" for one in rest if one.refused)
     found = SandboxedChanges(tuple(one for one in rest if not one.refused), upper, left_out)
     if not found.changes:

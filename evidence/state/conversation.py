@@ -34,7 +34,8 @@ def build_message(event: Event, answered: bool) -> Message | None:
         case UserMessage(text=text):
             return Message("user", text)
         case ModelResponded(continues=Continuation()):
-            return None  # its calls stand in the message that it continues
+            # Its calls stand in the message that it continues.
+            return None
         case ModelResponded(program=RecordedDataflow() as recorded) as body:
             whole = Dataflow.from_record(event.seq, recorded)
             return Message("assistant", body.text, whole.calls, order=whole.order, wire=_restore_wire(body))

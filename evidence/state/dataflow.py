@@ -248,8 +248,11 @@ class Dataflow:
         if before == "blocked" or (place in self.deferred and before == "going"):
             return "blocked"
         if place in self.deferred and not all(
-            self._has_content(inner) for item in self._find_items(place).values() for inner in _find_places(item)
-        ):  # what it names did not run, which is as good as done in a dry run only
+            self._has_content(inner)
+            for item in self._find_items(place).values()
+            for inner in _find_places(item)
+            # What it names did not run, which is as good as done in a dry run only.
+        ):
             stage.rule_out(place, "not_run_dry_run", _DRY)
             return "done"
         stage.places.append(place)

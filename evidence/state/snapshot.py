@@ -45,7 +45,8 @@ def decode_state(data: bytes, session: str, seq: int, hash: str) -> SessionState
     """Return the state of a session after the event with this number and hash; raise UnreadableSnapshot for another."""
     try:
         state = _build_decoder().decode(data)
-    except Exception as error:  # whatever bytes that anybody could have written make of reading them
+    except Exception as error:
+        # Whatever bytes that anybody could have written make of reading them.
         raise UnreadableSnapshot(f"{type(error).__name__}: {error}") from None
     if (state.session, state.seq, state.hash) != (session, seq, hash):
         raise UnreadableSnapshot("it is not of this event")

@@ -60,10 +60,8 @@ class OpenSandbox:
 
 
 class CallResult(Struct, frozen=True):
-    """The outcome of a call: whether it did what it should, what it said, and whose words that is.
-
-    `content` is None for one that did not run, which in a dry run is as good as done; `told` is what stands in a file.
-    """
+    """The outcome of a call: whether it did what it should, what it said, and whose words those are. `content` is None
+    for one that did not run, which in a dry run is as good as done; `told` is what stands in a file."""
 
     ok: bool
     content: str | None = None

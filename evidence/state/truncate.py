@@ -53,7 +53,8 @@ def is_one_grapheme(text: str, at: int) -> bool:
         return True
     if after in _SPACING or (unicodedata.combining(before) == _VIRAMA and after.isalpha()):
         return True
-    if ord(after) in _REGIONAL:  # two of them make a flag
+    # Two of them make a flag.
+    if ord(after) in _REGIONAL:
         halves = 0
         while halves < min(at, _FURTHEST) and ord(text[at - 1 - halves]) in _REGIONAL:
             halves += 1

@@ -36,7 +36,8 @@ def begin_waiting(task: TaskState, time: str, need: Need) -> None:
     task.active, task.paused = task.count_active_seconds(time), "awaiting_approval"
     task.plan_answer = None
     if need.gate == _ABOUT_PLANS and not task.running_plan and need.digests:
-        task.proposed_plan = need.digests[0]  # one from a file was proposed before its task began
+        # One from a file was proposed before its task began.
+        task.proposed_plan = need.digests[0]
 
 
 def take_answer(task: TaskState, time: str, body: NeedAnswered, question: AskedQuestion | None) -> None:
@@ -48,7 +49,8 @@ def take_answer(task: TaskState, time: str, body: NeedAnswered, question: AskedQ
         task.add_counts(safety_calls=body.model_calls, safety_rounds=rounds, tokens=tokens, cost=usage.cost)
     if task.paused:
         task.paused, task.since = "", time
-    if body.elsewhere:  # the process that asked may be gone by now
+    # The process that asked may be gone by now.
+    if body.elsewhere:
         task.since = ""
     if answer.gate == "loop" and answer.value is not None:
         task.after_turn = (answer.choice, answer.words)

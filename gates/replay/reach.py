@@ -75,7 +75,8 @@ def _sum_words(command: Command, policy: Policy) -> tuple[int, ...] | None:
     except PolicyError:
         return None
     if has_handed_words(words, policy.commands.completes) or any(map(is_computed, words)):
-        return None  # what is read or computed may be any of them
+        # What is read or computed may be any of them.
+        return None
     return tuple(sorted({checksum(form) for word in words for form in (word, get_program_name(word))}))
 
 
@@ -90,7 +91,8 @@ def may_match(rule: Rule, call: CallTraits) -> bool:
     if rule.effect is not None and not set(rule.effect).intersection(call.effects):
         return False
     if call.problem or (rule.command is not None and call.words is None):
-        return True  # whether it matches cannot be told, whatever else the rule is about
+        # Whether it matches cannot be told, whatever else the rule is about.
+        return True
     if rule.secrets is not None and rule.secrets != call.secrets:
         return False
     if rule.origin is not None and rule.origin.value not in call.origins:

@@ -151,7 +151,8 @@ class TurnSweep:
         played = replay_turn(turn, bench.policy, bench.prelude, bench.prelude.facts(turn))
         widths = (high - low for low, high in self._domains)
         if any(one.is_weighed and width >= MOST for one, width in zip(bench.ranges, widths, strict=True)):
-            raise UsageError(self._refuse())  # without going through them: it turns at each value of one key
+            # Without going through them: it turns at each value of one key.
+            raise UsageError(self._refuse())
         missing = {id(need): need for need in played.missing.values()}.values()
         low, high = (one.low for one in bench.ranges), (one.high for one in bench.ranges)
         return SweptTurn(tuple(low), tuple(high), describe_end(played.judgement, played.used, missing))

@@ -139,6 +139,7 @@ def _read_one(given: Mapping[str, Json], about: Mapping[str, Json], at: str) -> 
     kinds = {name: ResourceKind(get_text(row, "kind", "") or "other") for name, row in rows.items()}
     targets = [TargetParameter(name, kinds[name], effect) for name in named["target"] if effect is not None]
     bound = tuple(name for name, its in roles.items() if its not in ROLES)
-    if effect is None:  # of a tool that asks each time no role counts
+    # Of a tool that asks each time no role counts.
+    if effect is None:
         bound, named = tuple(roles), dict.fromkeys(ROLES, ())
     return Declaration(nature, get_text(about, "hash"), tuple(targets), named["amount"], named["text"], bound, at)

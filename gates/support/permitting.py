@@ -67,7 +67,8 @@ def read_permitted(answer: Answer, request: Mapping[str, Json]) -> list[Permissi
     """Return what an answer permits from now on of what its request offered; raise InvalidJson for another request."""
     offered = {get_text(one, "id"): strict_json.load(Permission, one) for one in get_list(request, "permissions")}
     calls = get_list(request, "calls")
-    if not any("permits" in strict_json.as_object(call) for call in calls):  # asked by an earlier version
+    # Asked by an earlier version.
+    if not any("permits" in strict_json.as_object(call) for call in calls):
         return list(offered.values()) if answer.choice == NARROW else []
     named = (get_object(call, "permits").get(answer.find_choice(get_text(call, "call"))) for call in calls)
     return [offered[one] for one in dict.fromkeys(named) if isinstance(one, str) and one in offered]

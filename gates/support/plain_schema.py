@@ -51,7 +51,8 @@ def read_plain_type(schema: str, closed: bool) -> type[msgspec.Struct] | None:
         if closed and "properties" in said:
             said.setdefault("additionalProperties", False)
         kind = _build_object(said)
-        msgspec.json.Decoder(kind)  # bounds past 64 bits and the like are refused here, and not at the first call
+        # Bounds past 64 bits and the like are refused here, and not at the first call.
+        msgspec.json.Decoder(kind)
     except (NotPlain, AttributeError, TypeError, ValueError, RecursionError):
         return None
     return kind

@@ -23,8 +23,10 @@ _NAME_IT = (
     "which do not say what would run; for any further words name the script, module or subcommand, as in "
     "`python3 -m pytest`"
 )
-_SHOWN = 3  # commands that a sentence names
-_LENGTH = 60  # characters it shows of each
+# Commands that a sentence names.
+_SHOWN = 3
+# Characters it shows of each.
+_LENGTH = 60
 
 
 def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:

@@ -104,7 +104,8 @@ class _Fit(Struct, frozen=True, dict=True):
         if item.tool and item.tool != self.facts.call.name:
             return False
         if self.facts.effect is Effect.UNKNOWN:
-            return bool(item.tool)  # of a tool nobody declared its name says all there is to say
+            # Of a tool nobody declared its name says all there is to say.
+            return bool(item.tool)
         return item.effect.covers(self.facts.effect)
 
     def is_named_whole(self, terms: Sequence[PlanTerm]) -> bool:

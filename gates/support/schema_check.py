@@ -44,7 +44,8 @@ class SchemaCheck:
 
     def find_first_defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        said = repr(arguments)  # unlike JSON it tells 1 from 1.0 and a list from a tuple
+        # Unlike JSON it tells 1 from 1.0 and a list from a tuple.
+        said = repr(arguments)
         if (known := self._known.get(said)) is not None:
             return known
         found = next(iter(self.find_defects(arguments, 1)), "")

@@ -98,9 +98,12 @@ def _build_access(host: str, port: str) -> Access:
 
 FORMS = "`network:HOST`, `network`, `port:NUMBER`, `socket:/PATH`, `device:/dev/NAME` or `folder:/PATH`"
 DEVICES = (  # noqa: SIM905 - grouped by what they are
-    "/dev/dri/* /dev/kfd /dev/nvidia* /dev/kvm "  # graphics, computing, virtual machines
-    "/dev/snd/* /dev/video* /dev/media* "  # sound, cameras
-    "/dev/ttyUSB* /dev/ttyACM* /dev/i2c-* /dev/spidev* /dev/gpiochip*"  # boards on a desk
+    # Graphics, computing, virtual machines.
+    "/dev/dri/* /dev/kfd /dev/nvidia* /dev/kvm "
+    # Sound, cameras.
+    "/dev/snd/* /dev/video* /dev/media* "
+    # Boards on a desk.
+    "/dev/ttyUSB* /dev/ttyACM* /dev/i2c-* /dev/spidev* /dev/gpiochip*"
 ).split()
 """Devices a sandbox can be given. Behind others are disks, memory, keyboards, terminals and the machine itself."""
 _LONGEST = 4096

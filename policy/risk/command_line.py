@@ -123,7 +123,8 @@ class _LineReader:
             case "function_definition":
                 self.functions.add(self._get_text(node.named_children[0]))
                 self._visit_inside(node, depth, None)
-                self._folder = before  # it runs where it is called, and reads what it is given there
+                # It runs where it is called, and reads what it is given there.
+                self._folder = before
             case "variable_assignment":
                 self._visit_inside(node, depth)
                 self._add_segment((":",), (self._get_name(node),))
@@ -247,13 +248,16 @@ class _LineReader:
         if node.type == "heredoc_redirect":
             text = self._get_text(node)
             if "`" in text and not text.lstrip("<- ").startswith(("'", '"', "\\")):
-                self.problem = "a text in the line may run something"  # the grammar does not look into it
+                # The grammar does not look into it.
+                self.problem = "a text in the line may run something"
             if not all(self._get_text(child).isascii() for child in node.children if child.type == "heredoc_start"):
-                self.problem = "where a text in the line ends is not known"  # for other letters are all alike here
+                # For other letters are all alike here.
+                self.problem = "where a text in the line ends is not known"
             return [child for child in node.named_children if child.type in _WORDS]
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = [child for child in node.named_children if child.type != "file_descriptor"]
-        target = self._read_word(targets[0]) if targets else "-"  # `2>&-` closes a stream
+        # `2>&-` closes a stream.
+        target = self._read_word(targets[0]) if targets else "-"
         self.redirections.append(Redirection(operator, target, self._folder))
         return targets[1:]
 
@@ -261,7 +265,8 @@ class _LineReader:
         """Whether a word computed in the line may come to be several: one in quotes does not, one known does not."""
         if node.type in ("simple_expansion", "expansion"):
             return self._is_computed(node)
-        if node.type == "string":  # "${a[@]}" and "$@" are as many words as there are
+        # "${a[@]}" and "$@" are as many words as there are.
+        if node.type == "string":
             inner = [child for child in node.named_children if self._get_text(child).rstrip("}]").endswith("@")]
             return any(map(self._may_split, inner))
         inside = node.type in ("command_name", "concatenation") and any(map(self._may_split, node.named_children))

@@ -73,7 +73,8 @@ def build_entry(declared: Declaration) -> ToolEntry | None:
         "needs_approval": False,
         "idempotent": reads,
         "high_impact_write": declared.nature == "grave",
-        "reversible": declared.nature == "undoable",  # a look has no way back where its server owns to a change
+        # A look has no way back where its server owns to a change.
+        "reversible": declared.nature == "undoable",
     }
     targets = {target.parameter: TargetEntry(kind=target.kind, access=effect) for target in declared.targets}
     return ToolEntry(effect=effect, targets=targets, amounts=declared.amounts, texts=declared.texts, **flags)

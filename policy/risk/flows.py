@@ -246,7 +246,8 @@ def _names_operands(segment: Segment, said: SaidValues, policy: Policy) -> bool:
     if segment.variables or not segment.words:
         return False
     if (segment.words[0] or "").startswith("python") and segment.words[1:2] == ("-m",):
-        segment = Segment(segment.words[2:])  # the module is the program
+        # The module is the program.
+        segment = Segment(segment.words[2:])
     given = [word for word in segment.words[1:] if word is None or not _OPTION.fullmatch(word)]
     has_path = any(list_operands(segment, policy)[0])
     return has_path and all(word is not None and names_target(word, said, policy) for word in given)

@@ -177,7 +177,8 @@ def _compile_beneath(patterns: tuple[str, ...]) -> Any:
     globs = (fold_name(extend_glob(fold_path(pattern))).rstrip("/") for pattern in patterns)
     expressions = []
     for glob in globs:
-        compile_glob(f"{glob}/**")  # one that is too long or too large
+        # One that is too long or too large.
+        compile_glob(f"{glob}/**")
         expressions.append(build_expression(scrub(f"{glob}/**"), paths=True))
     try:
         return re2.compile("|".join(f"(?:{expression})" for expression in expressions), _OPTIONS)

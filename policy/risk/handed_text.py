@@ -101,7 +101,8 @@ def _list_before_script(
                 return
             if is_line and word == "-s":
                 break
-        elif word is None or not word.isdigit():  # digits are the descriptor in front of a redirection
+        elif word is None or not word.isdigit():
+            # Digits are the descriptor in front of a redirection.
             if word is not None and word.startswith(STREAM):
                 yield None
             if word not in _STREAMS:

@@ -180,7 +180,8 @@ def hash_section(spec: ToolSpec, policy: Policy) -> str:
     """
     entry = find_tool_entry(spec, policy)
     said = {
-        "mode": str(policy.approval.mode),  # read whole, not only compared
+        # Read whole, not only compared.
+        "mode": str(policy.approval.mode),
         "reads": str(policy.approval.reads),
         "mandate": str(policy.mandate.mode),
         "entry": entry.model_dump(mode="json", exclude_none=True) if entry is not None else None,

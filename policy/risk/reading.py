@@ -282,13 +282,15 @@ def list_operands(segment: Segment, policy: Policy) -> tuple[list[str], list[str
     entry, rest = _find_entry(segment, policy)
     folder = split_git(segment)[0] if segment.words[0] == "git" else segment.folder
     words = rest if entry is not None else segment.words[1:]
-    if segment.words[0] == "find":  # its folders stand in front of what it looks for
+    # Its folders stand in front of what it looks for.
+    if segment.words[0] == "find":
         words = tuple(takewhile(lambda word: word is None or not word.startswith(_FIND_SAYS), words))
     found = list(_iterate_operands(entry, words))
     texts = (entry.texts or 0) if entry is not None else 0
     if entry is not None and any(_is_option(option, word or "") for option in entry.instead for word in rest):
         texts = 0
-    if segment.words[0] == "git":  # a commit, a branch or a path; `HEAD:a.py` is a path of a commit
+    # A commit, a branch or a path; `HEAD:a.py` is a path of a commit.
+    if segment.words[0] == "git":
         found += [word.partition(":")[2] for word in found if word and ":" in word]
         texts = len(found)
     placed = [_place(word, folder) for word in found]

@@ -218,7 +218,8 @@ class SaidValues(Struct, frozen=True):
         count, newest = 0, None
         for message in sorted(self.messages, key=lambda message: message.seq, reverse=True):
             if message.words.is_cut:
-                break  # it may forbid what was said before
+                # It may forbid what was said before.
+                break
             found = [message.find(value, message.words.own) for value in values]
             if all(found):
                 count += min(map(len, found))

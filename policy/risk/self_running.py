@@ -116,7 +116,8 @@ def has_changed_key(path: str, keys: tuple[str, ...], contents: FileContents | N
 
 def _find_values(path: str, data: bytes, keys: tuple[str, ...]) -> Iterator[tuple[str, Json]]:
     """Yield the keys that have a value, and it; raise ValueError for what is neither JSON nor TOML."""
-    import tomllib  # few files are looked at so closely
+    # Few files are looked at so closely.
+    import tomllib
 
     text = data.decode("utf-8-sig")
     try:

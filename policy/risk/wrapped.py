@@ -95,7 +95,8 @@ def _unwrap_shell(segment: Segment, depth: int) -> Iterator[Segment]:
             line = segment.words[at + 1] if at + 1 < len(segment.words) else None
             yield from _unwrap_line(line, segment, depth)
             return
-    yield segment  # a script, or its input
+    # A script, or its input.
+    yield segment
 
 
 def _unwrap_line(line: str | None, segment: Segment, depth: int) -> Iterator[Segment]:

@@ -103,7 +103,8 @@ def _change_data(data: Data, change: TextChange) -> None:
             holder[path[-1] if last is None else last] = value
         return
     if isinstance(last, int) or (isinstance(holder, dict) and last in holder):
-        del holder[last]  # a place of a list, or a key of a mapping
+        # A place of a list, or a key of a mapping.
+        del holder[last]
     for outer, step in reversed(holders):
         if outer[step] in ({}, []):
             del outer[step]
@@ -171,7 +172,8 @@ def _replace(text: str, old: Node, value: Data) -> str:
     if _is_block(old) and isinstance(value, dict):
         return text[:start] + render_block(value, old.start_mark.column).strip() + text[end:]
     space = " " if start and text[start - 1] == ":" else ""
-    if _is_block(old) and isinstance(old, (MappingNode, SequenceNode)):  # it begins on a line of its own
+    # It begins on a line of its own.
+    if _is_block(old) and isinstance(old, (MappingNode, SequenceNode)):
         start = len(text[:start].rstrip())
         space = " "
     return text[:start] + space + render_flow(value) + text[end:]
@@ -234,7 +236,8 @@ def _find_end(text: str, node: Node) -> int:
 def _join_lines(text: str, lines: str) -> str:
     if not text.strip("\ufeff") or text.endswith("\n"):
         return text + lines
-    return f"{text}\n{lines}".removesuffix("\n")  # as its last line had no end, it has none
+    # As its last line had no end, it has none.
+    return f"{text}\n{lines}".removesuffix("\n")
 
 
 def render_block(value: dict[str, Data], column: int) -> str:

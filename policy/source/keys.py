@@ -121,7 +121,8 @@ class FileKeys:
         else:
             hint = self._describe_others(path, names)
         key = escape_text(shown or format_path(path))
-        if near:  # a letter may only look like one of the key that is meant
+        # A letter may only look like one of the key that is meant.
+        if near:
             key = key.encode("unicode_escape").decode()
         return f"the key `{key}` is unknown; {hint}"
 

@@ -181,7 +181,8 @@ def read_text(file: FilePath, *, trusted: bool = True, regular: bool = False, ki
             mode = os.fstat(stream.fileno()).st_mode
             if regular and not stat.S_ISREG(mode):
                 raise PolicyError(f"{name}: not a regular file; make it one, or remove it")
-            begin = stream.raw.read(1)  # None where there will be something
+            # None where there will be something.
+            begin = stream.raw.read(1)
             if begin == b"" and stat.S_ISFIFO(mode):
                 raise PolicyError(f"{name}: a pipe that nobody writes to; name a file, or write to it first")
             os.set_blocking(stream.fileno(), True)

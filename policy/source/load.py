@@ -66,7 +66,8 @@ def default_policy() -> Policy:
     """Return the embedded default policy."""
     if find_default(FOLDER) is None:
         return build_policy(build_default_tree(), [])
-    return build_from_data(default_data())  # what could never work was looked for when it was compiled
+    # What could never work was looked for when it was compiled.
+    return build_from_data(default_data())
 
 
 @cache
@@ -173,7 +174,8 @@ def check_text(name: str, label: str, text: str) -> list[str]:
     faults: list[Problem] = []
     try:
         layer = build_layer(name, label, text, faults=faults)
-    except PolicyError as error:  # nothing can be read behind that
+    except PolicyError as error:
+        # Nothing can be read behind that.
         return [*(sentence for _, sentence in faults), str(error)]
     return check_layer(layer, faults)
 

@@ -51,7 +51,8 @@ def _leave_out(data: Data, paths: Iterable[Path]) -> Data:
     """Return a copy of a file's values without those at these paths, and without what was left out already."""
     kept = copy.deepcopy(data)
     doomed = dict.fromkeys(paths)
-    for path in reversed([path for path, value in walk_values(data) if value is LEFT_OUT]):  # of a list the last first
+    # Of a list the last first.
+    for path in reversed([path for path, value in walk_values(data) if value is LEFT_OUT]):
         if not any(path[:size] in doomed for size in range(1, len(path))):
             doomed[path] = None
     for path in doomed:
@@ -59,11 +60,13 @@ def _leave_out(data: Data, paths: Iterable[Path]) -> Data:
         for step in path[:-1]:
             holder = holder[step]
         if path[:-1] == RULES and isinstance(holder, list):
-            holder[int(path[-1])] = _build_sound_rule(path[-1])  # those behind it keep their places
+            # Those behind it keep their places.
+            holder[int(path[-1])] = _build_sound_rule(path[-1])
             continue
         del holder[path[-1]]
         if path[:-2] == RULES and isinstance(holder, dict):
-            holder.setdefault("tool", "*")  # what it was to match is unknown, so nothing is said of that
+            # What it was to match is unknown, so nothing is said of that.
+            holder.setdefault("tool", "*")
     return kept
 
 
@@ -79,7 +82,8 @@ def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
     if path[: len(RULES)] == RULES and len(path) > len(RULES):
         place, rule = int(path[len(RULES)]), tree.get(path[: len(RULES) + 1])
         sound = _build_sound_rule(place)
-        if isinstance(rule, dict) and len(path) > len(RULES) + 1:  # what else it matches is looked at
+        # What else it matches is looked at.
+        if isinstance(rule, dict) and len(path) > len(RULES) + 1:
             gone = path[len(RULES) + 1], "stands_for"
             sound |= {key: value for key, value in rule.items() if key not in gone}
         tree.get(RULES)[place] = sound

@@ -49,7 +49,8 @@ def parse_yaml(
     PolicyError with one sentence that names `name`, the line, and what is allowed instead. Where `faults` are gathered,
     what is wrong is noted, LEFT_OUT stands for it, and the rest is read: to name all that is wrong, never for use.
     """
-    from ruamel.yaml import YAML  # a start reads compiled files alone
+    # A start reads compiled files alone.
+    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError
 
     refuse_text(text, name)
@@ -64,7 +65,8 @@ def parse_yaml(
         what = " ".join(str(error.problem or error.context or "it cannot be read").split())
         line = mark.line + 1 if mark else builder.line
         refuse(name, line, f"this is not YAML ({escape_text(what, 200)}); correct it there")
-    except Exception:  # the parser answers some malformed escapes with whatever it stumbles over
+    except Exception:
+        # The parser answers some malformed escapes with whatever it stumbles over.
         builder.refuse("this is not YAML; check quotes, escapes and indentation")
     return builder.value if builder.documents and builder.value is not None else {}, builder.lines
 
@@ -205,7 +207,8 @@ class _YamlBuilder(Struct):
         within = self.open[-1]
         if within.key is LEFT_OUT:
             within.key = None
-            return "\0", len(self.faults or ())  # a place of its own
+            # A place of its own.
+            return "\0", len(self.faults or ())
         if isinstance(within.value, list):
             path: Path = (*within.path, len(within.value))
             within.value.append(value)
@@ -222,7 +225,8 @@ class _YamlBuilder(Struct):
         text: str = event.value
         try:
             text.encode("utf-8")
-        except UnicodeEncodeError:  # written as an escape
+        except UnicodeEncodeError:
+            # Written as an escape.
             return self.leave_out(_HALF)
         if event.style is not None:
             return text

@@ -12,7 +12,8 @@ _EFFECTS = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "c
 _MANDATE = ("narration", "drift", "plan", "critique", "approval")
 _ASKING = ("plan", "critique", "approval")
 USERS: Mapping[str, tuple[str, ...]] = {
-    **{gate: (gate,) for gate in GATES},  # each judges by its own section
+    # Each judges by its own section.
+    **{gate: (gate,) for gate in GATES},
     "version": (),
     "holds": ("prelude",),
     "limits": ("loop",),

@@ -79,7 +79,8 @@ def describe_rule(rule: Data) -> str:
     """Return what a rule does, as the end of a sentence that begins with its name."""
     rest = {key: value for key, value in rule.items() if key not in ("id", "then", "message", "stands_for")}
     if "command" in rest:
-        rest["command"] = shlex.join(rest["command"])  # words one behind the other, where other lists name alternatives
+        # Words one behind the other, where other lists name alternatives.
+        rest["command"] = shlex.join(rest["command"])
     matchers = ", ".join(f"{key} {_say(value)}" for key, value in rest.items())
     yes = ", as your yes" if rule.get("stands_for") else ""
     return f"{_DOES[rule['then']]} calls with {matchers}{yes}"

@@ -220,7 +220,8 @@ def tighten_tree(tree: Tree, layer: Layer, policy: Policy, default: Policy) -> t
         old = in_force.get(path)
         try:
             joined, outcome = direction.join(defaults.get(path), old, value)
-        except TypeError:  # there is nothing in force to compare with
+        except TypeError:
+            # There is nothing in force to compare with.
             joined, outcome = old, "loosens"
         if outcome == "loosens":
             refuse(layer.name, layer.find_line(path), describe_loosening(path, old, direction))

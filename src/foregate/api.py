@@ -321,7 +321,8 @@ class Agent:
 
 def _discard_runner(runner: asyncio.Runner) -> None:
     """Close the runner of an agent nobody closed; while another loop runs here, only its loop, which runs no more."""
-    with suppress(RuntimeError):  # it is closed
+    # It is closed.
+    with suppress(RuntimeError):
         try:
             asyncio.get_running_loop()
         except RuntimeError:

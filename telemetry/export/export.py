@@ -105,7 +105,8 @@ class Export:
                 self.tally.skipped[name] = str(error)
                 self.tally.tampered = self.tally.tampered or isinstance(error, TamperedLog)
                 continue
-            except (LookupError, ModelError) as error:  # events that fit their chain and not each other
+            except (LookupError, ModelError) as error:
+                # Events that fit their chain and not each other.
                 why = f"it cannot be exported ({str(error).partition('; ')[0]})"
                 self.tally.skipped[name] = f"{why}; `foregate audit verify` tells what was changed"
                 continue

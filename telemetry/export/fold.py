@@ -184,7 +184,8 @@ class TrajectoryFold:
         (step.events if step is not None else self._ahead).append(event)
 
     def _add_response(self, event: Event, body: ModelResponded) -> None:
-        if body.continues is not None:  # a further stage: the calls stand, as sent, in the step of the response
+        # A further stage: the calls stand, as sent, in the step of the response.
+        if body.continues is not None:
             self._agent = self._find_owner(body.calls[0].id)
             self._add_event(event, self._agent)
             return

@@ -79,7 +79,8 @@ def read_line(text: str, hash: str) -> Event:  # noqa: A002
                 header = (line.v, line.foregate, line.seq, line.session, line.time, line.actor, line.policy, line.prev)
                 return Event(*header, body, hash)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            pass  # the slow way below says in words what is wrong
+            # The slow way below says in words what is wrong.
+            pass
     return read_event(strict_json.decode_record(text), hash)
 
 

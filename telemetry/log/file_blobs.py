@@ -106,7 +106,8 @@ class FileBlobs:
     def list_blobs(self) -> Iterator[StoredBlob]:
         """Yield what is stored."""
         for path in self.folder.glob("??/??/*"):
-            with suppress(OSError):  # it may be removed meanwhile
+            # It may be removed meanwhile.
+            with suppress(OSError):
                 if _NAME.fullmatch(path.name) and path.name.startswith(f"{path.parts[-3]}{path.parts[-2]}"):
                     yield StoredBlob(path.name, path.stat(follow_symlinks=False).st_size)
 
@@ -146,7 +147,8 @@ class FileBlobs:
     def _locked(self, how: int) -> Iterator[None]:
         file = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            with suppress(OSError):  # where a file system knows no locks, what is needed again has a new time at least
+            # Where a file system knows no locks, what is needed again has a new time at least.
+            with suppress(OSError):
                 fcntl.flock(file, how)
             yield
         finally:

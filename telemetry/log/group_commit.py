@@ -104,7 +104,8 @@ class GroupCommit:
                     done = loop.create_future()
                     held.waiting.append((held.seq, done))
             if wanting:
-                loop.call_soon(self._hurry)  # whoever else is about to settle appends first: one commit is for all
+                # Whoever else is about to settle appends first: one commit is for all.
+                loop.call_soon(self._hurry)
                 await done
         held.raise_failure()
 
@@ -118,9 +119,11 @@ class GroupCommit:
             self._connection.execute("BEGIN IMMEDIATE")
             self._store_batch(self._take_batch(), has_begun=True)
         except sqlite3.OperationalError:
-            return False  # the thread meets the same, waits for it and says so
+            # The thread meets the same, waits for it and says so.
+            return False
         finally:
-            if self._connection.in_transaction:  # a signal came between
+            # A signal came between.
+            if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             self._writing.release()
         return True
@@ -181,7 +184,8 @@ class GroupCommit:
                     self._is_idle = True
                     self._changed.wait_for(lambda: self._ready or self._must_write())
                     self._is_idle = False
-                    continue  # what came lingers, so that neighbours share its commit
+                    # What came lingers, so that neighbours share its commit.
+                    continue
             with self._writing:
                 with self._changed:
                     batch = self._take_batch()
@@ -263,7 +267,8 @@ class GroupCommit:
 
     def _explain_failure(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):
-            return type(error)(str(error))  # without its traceback, which holds the rows
+            # Without its traceback, which holds the rows.
+            return type(error)(str(error))
         why = error if isinstance(error, Exception) else LogError(type(error).__name__)
         return LogError(f"{build_error('write', self._path, why)}; then resume the session")
 

@@ -112,7 +112,8 @@ class HolderMark:
         path = folder / _MARKS / get_own_holder().mark
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            while self._descriptor < 0 or not is_same_file(path, self._descriptor):  # somebody may sweep it in between
+            # Somebody may sweep it in between.
+            while self._descriptor < 0 or not is_same_file(path, self._descriptor):
                 self.close()
                 self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)

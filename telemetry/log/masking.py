@@ -58,7 +58,8 @@ class Secret:
         escaped = {text.replace("/", "\\/") for text in dumped}
         lowered = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
         yield from ((text, "") for text in {self.value, *dumped, *escaped, *quoted, *lowered})
-        for before, skipped in enumerate((0, 2, 3)):  # characters that tell of what stands before the value
+        # Characters that tell of what stands before the value.
+        for before, skipped in enumerate((0, 2, 3)):
             shifted = bytes(before) + data
             whole = shifted[: len(shifted) // 3 * 3]
             for encode in (b64encode, urlsafe_b64encode):
@@ -200,7 +201,8 @@ def read_patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
 
 def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> str:
     """Return the text with the mark of each match in its place, the same object without a match."""
-    if expression.search(text.encode()) is None:  # bytes cost RE2 no counting of characters
+    # Bytes cost RE2 no counting of characters.
+    if expression.search(text.encode()) is None:
         return text
     parts: list[str] = []
     done = 0

@@ -71,7 +71,8 @@ class SharedFile:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-        self.writer.close()  # the last to close the file moves all of it there, which a reader cannot
+        # The last to close the file moves all of it there, which a reader cannot.
+        self.writer.close()
         if self._mark is not None:
             self._mark.close()
             self._mark = None
@@ -101,7 +102,8 @@ def open_shared(path: Path, *, create: bool) -> SharedFile:
                 with sqlite_file.explain_errors("open", path):
                     sqlite_file.close_to_others(path)
             found.uses += 1
-            if _open.get(key) is found:  # collecting garbage may just have closed it, by its last log
+            # Collecting garbage may just have closed it, by its last log.
+            if _open.get(key) is found:
                 return found
 
 
@@ -109,7 +111,8 @@ def _find_key(path: Path) -> _Key | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # opening it says what is wrong
+        # Opening it says what is wrong.
+        return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 

@@ -37,7 +37,8 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
             with write_transaction(connection, path):
                 tables.bring_up(connection, _find_version(connection, path))
-        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a backup that is used again
+        # A backup that is used again.
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
         connection.execute("PRAGMA synchronous=FULL")
         overwrite_deleted(connection)

@@ -216,7 +216,8 @@ class SqliteReader:
         try:
             yield reader
             kept = True
-        except GeneratorExit:  # whoever reads only the first rows closes what yields them
+        except GeneratorExit:
+            # Whoever reads only the first rows closes what yields them.
             kept = True
             raise
         finally:

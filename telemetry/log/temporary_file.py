@@ -30,7 +30,8 @@ def create_temporary(folder: int, prefix: str, mode: int) -> tuple[int, str]:
         name = f"{prefix}{secrets.token_hex(8)}.tmp"
         file = os.open(name, _NEW, mode, dir_fd=folder)
         try:
-            with suppress(OSError):  # a sweep holds it; or there are no locks here, and then nothing is swept either
+            # A sweep holds it; or there are no locks here, and then nothing is swept either.
+            with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(file).st_nlink:
                 return file, name

@@ -66,7 +66,8 @@ class Telemetry:
         for exporter in self._careful:
             exporter.note_fault = self._note_fault
         run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
-        resource = Resource.create(run).merge(OTELResourceDetector().detect())  # the standard variables say over that
+        # The standard variables say over that.
+        resource = Resource.create(run).merge(OTELResourceDetector().detect())
         ids = ChosenIds()
         readers = [metering.PeriodicExportingMetricReader(metrics)] if metrics is not None else []
         self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
@@ -123,7 +124,8 @@ class Telemetry:
         name and the kind of failure, never any content."""
         if what not in self._noted:
             self._noted.add(what)
-            with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
+            # Standard error may be gone, or FOREGATE_LOG be no level.
+            with suppress(Exception):
                 get_diagnostics().warning(what, why=why)
 
     def _run_quietly(self, act: Callable[[], None], fault: str = "telemetry_not_exported") -> None:
@@ -150,7 +152,8 @@ class PinnedConnection(requests.Session):
         except requests.ConnectionError as error:
             self.down = True
             if self.closing:
-                raise requests.RequestException(type(error).__name__) from None  # the one sort that is not retried
+                # The one sort that is not retried.
+                raise requests.RequestException(type(error).__name__) from None
             raise
         self.down = False
         return response

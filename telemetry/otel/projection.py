@@ -77,11 +77,13 @@ class Projection:
     def apply(self, event: Event) -> None:
         """Take in one event; those of a session come in order."""
         view = self._find_view(event)
-        now = max(view.last, views.read_time(event))  # a clock that was set back ends no span before it started
+        # A clock that was set back ends no span before it started.
+        now = max(view.last, views.read_time(event))
         self._apply_to_session(view, event)
         if view.task is not None:
             self._apply_to_task(Moment(view, view.task, event, now))
-        if not getattr(event.body, "early", False):  # beside an early look the request goes on
+        # Beside an early look the request goes on.
+        if not getattr(event.body, "early", False):
             view.last = now
 
     def _find_view(self, event: Event) -> views.SessionSpans:
@@ -149,7 +151,8 @@ class Projection:
             case event_body.ToolFinished() | event_body.OutcomeUnknown() as body:
                 self._finish_tool(at, body)
             case event_body.CallAnswered(call=call, message=message, code=code):
-                if call in task.sandboxed and (ran := task.tools.pop(call, None)) is not None:  # nothing is kept of it
+                # Nothing is kept of it.
+                if call in task.sandboxed and (ran := task.tools.pop(call, None)) is not None:
                     ran.set_attribute(names.ERROR_TYPE, code)
                     self._end_span(ran, at.now, code)
                 if self._content:

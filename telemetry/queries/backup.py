@@ -56,7 +56,8 @@ def back_up(place: LogPlace, store: FileBlobs, target: Path) -> Backup:
     something at `target`, and where it cannot be written.
     """
     with ExitStack() as held:
-        if os.access(place.events.parent, os.W_OK):  # where nothing can be written, nobody removes anything either
+        # Where nothing can be written, nobody removes anything either.
+        if os.access(place.events.parent, os.W_OK):
             held.enter_context(hold_place(place))
         made = held.enter_context(make_target(target))
         copy_database(place.events, made / place.events.name)

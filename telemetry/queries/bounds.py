@@ -108,7 +108,8 @@ def list_milestones(population: int, allowed: int, wrong: int, confidence: int) 
         return [0] * (wrong + 1)
     room = comb(population, bad) * (WHOLE - confidence)
     spent, at = 0, 0
-    reached = {0: 1}  # the ways in which the first labels come out that are at no milestone yet, by how many are wrong
+    # The ways in which the first labels come out that are at no milestone yet, by how many are wrong.
+    reached = {0: 1}
     milestones: list[int] = []
     for count in range(wrong + 1):
         ways, left = reached.get(count, 0), bad - count
@@ -118,7 +119,8 @@ def list_milestones(population: int, allowed: int, wrong: int, confidence: int) 
 
         here = find_first(is_enough, at, population)
         spent += ways * comb(population - here, left)
-        reached = {  # after `here - at` further labels, with more than `count` wrong ones
+        # After `here - at` further labels, with more than `count` wrong ones.
+        reached = {
             now: sum(ways * comb(here - at, now - before) for before, ways in reached.items() if before <= now)
             for now in range(count + 1, wrong + 1)
         }

@@ -332,7 +332,8 @@ def find_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
         raise IndexError(index)
     while len(level) > 1:
         beside = index ^ 1
-        if beside < len(level):  # what stands alone at the end of a level goes up as it is
+        # What stands alone at the end of a level goes up as it is.
+        if beside < len(level):
             path.append(level[beside])
         level, index = _climb(level), index // 2
     return path

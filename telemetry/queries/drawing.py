@@ -75,7 +75,8 @@ def is_same_draw(queue: QueueDrawn, draw: Draw, wanted: Filter) -> bool:
 
 def order_queue(queue: QueueDrawn) -> list[RuledCall]:
     """Return what is in a queue in the order it is shown: nothing tells a canary from the others."""
-    if queue.way == "random" and "change" not in queue.filter:  # else a session would not be looked at as a whole
+    # Else a session would not be looked at as a whole.
+    if queue.way == "random" and "change" not in queue.filter:
         return sorted(list_sample(queue), key=lambda ruled: shuffle_ruling(queue.seed, ruled))
     shown = list(queue.items)
     for canary in queue.canaries:

@@ -102,7 +102,8 @@ class IndexFollower:
 
     @cached_property
     def _facts(self) -> CallFactsReader:
-        from foregate.telemetry.queries.call_facts import CallFactsReader  # gates and policies, for what is new only
+        # Gates and policies, for what is new only.
+        from foregate.telemetry.queries.call_facts import CallFactsReader
 
         return CallFactsReader()
 
@@ -163,14 +164,16 @@ class IndexFollower:
         window = EventWindow(self._log, head.name)
         fold = msgspec.json.decode(indexed.fold, type=SessionFold)
         if not indexed.seq and self._is_erased(head.name):
-            fold.state = "erased"  # what is left of it may say otherwise
+            # What is left of it may say otherwise.
+            fold.state = "erased"
         reader = SessionReader(self._writer, indexed.id, fold, self._facts, window)
         seq, hash_, problems = indexed.seq, indexed.hash, [indexed.problem] if indexed.problem else []
         count = 0
         for event in islice(window.follow(self._read_events(head, seq, problems)), _AT_ONCE):
             if count == 0 and indexed.seq and event.prev != hash_:
                 self._save(self._begin_anew(indexed.id), SessionFold(), 0, GENESIS, [])
-                return True  # what was indexed is not what this event goes on from
+                # What was indexed is not what this event goes on from.
+                return True
             seq, hash_, count = event.seq, event.hash, count + 1
             try:
                 reader.read_event(event)

@@ -133,7 +133,8 @@ def empty_index(connection: sqlite3.Connection) -> None:
         "SELECT type, name FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
     )
     tables = [name for kind, name in found if kind == "table"]
-    for name in sorted(tables, key=lambda name: name != "passages"):  # the tables within it go with it
+    # The tables within it go with it.
+    for name in sorted(tables, key=lambda name: name != "passages"):
         connection.execute(f'DROP TABLE IF EXISTS "{name.replace(chr(34), chr(34) * 2)}"')
     for statement in _TABLES:
         connection.execute(statement)
@@ -192,7 +193,8 @@ def _open_file(name: str, path: Path) -> sqlite3.Connection:
                 with hold_writing(connection, path):
                     if not _is_current(connection):
                         empty_index(connection)
-            connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is made again
+            # What a power cut takes is made again.
+            connection.execute("PRAGMA synchronous=NORMAL")
         return connection
     except BaseException:
         connection.close()

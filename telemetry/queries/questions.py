@@ -73,7 +73,8 @@ async def find_question(log: Log, blobs: Blobs, session: str, seq: int = 0) -> Q
 
 async def _verify(log: Log, session: str) -> AsyncIterator[Event]:
     """Yield the events of a session while its chain holds, up to the head that is noted apart from them."""
-    if getattr(log, "lines", None) is None:  # a log of somebody else's, which is believed as it is everywhere
+    # A log of somebody else's, which is believed as it is everywhere.
+    if getattr(log, "lines", None) is None:
         for event in await log.read(session):
             yield event
         return

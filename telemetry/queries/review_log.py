@@ -206,7 +206,8 @@ def verify_reviews(path: Path, sessions: Readable | None = None) -> VerifiedRevi
     with closing(SqliteReader(path)) as log:
         try:
             seq, hash_ = log.head_anchor(CHAIN)
-        except LogError:  # it was made, and nothing written yet
+        except LogError:
+            # It was made, and nothing written yet.
             return VerifiedReviews()
         erased, head = len(log.list_erased(CHAIN)), f"{seq}:{hash_}"
         try:
@@ -284,6 +285,7 @@ def _is_only_about(event: Event, sessions: Collection[str]) -> bool:
         case QueueDrawn() as body:
             return all(ruled.session in sessions for ruled in list_sample(body))
         case LabelWithdrawn():
-            return True  # it holds no more than the number of a label
+            # It holds no more than the number of a label.
+            return True
         case _:
             return _is_said_of(event, sessions)

@@ -241,7 +241,8 @@ def compute_kappa(pairs: Sequence[tuple[str, str]]) -> int | None:
     """
     count, same = len(pairs), sum(first == second for first, second in pairs)
     firsts, seconds = (Counter(pair[place] for pair in pairs) for place in (0, 1))
-    chance = sum(firsts[label] * seconds[label] for label in LABELS)  # of count * count
+    # Of count * count.
+    chance = sum(firsts[label] * seconds[label] for label in LABELS)
     if not count or chance == count * count:
         return None
     return round(1000 * (same * count - chance) / (count * count - chance))

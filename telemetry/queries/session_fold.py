@@ -154,7 +154,8 @@ class SessionReader:
                 self._writer.insert_missing("decision_rules", decision, place, self._writer.intern(rule))
             self._writer.add_text(words, what="decision", decision=decision, **self._place(event))
         if body.early:
-            return  # it is judged again with its response, and counted then
+            # It is judged again with its response, and counted then.
+            return
         self.fold.allowed += allowed
         self.fold.denied += denied
         self.fold.held += stopped - denied

@@ -114,7 +114,8 @@ class Statistics(Struct):
     @property
     def median_wait(self) -> int | None:
         """The median of the seconds a person took to say yes or no, None when nobody did."""
-        from statistics import median  # few commands count, and loading it takes as long as all of this file
+        # Few commands count, and loading it takes as long as all of this file.
+        from statistics import median
 
         return round(median(self.waited.elements())) if self.waited else None
 
@@ -188,7 +189,8 @@ class _Counter:
   SELECT gate, shadow, standing, count(*) AS asked, sum(fired) AS fired FROM {rows} GROUP BY gate, shadow, standing
 ) JOIN words ON words.id = gate"""  # noqa: S608
         for gate, shadow, standing, asked, fired in self._select(query, where):
-            if (counts := self._found.gates.get(gate)) is not None:  # else a name of another version
+            # Else a name of another version.
+            if (counts := self._found.gates.get(gate)) is not None:
                 counts.add(STANDINGS[standing], asked=asked, fired=fired, shadow=bool(shadow))
 
     def _count_rules(self) -> None:

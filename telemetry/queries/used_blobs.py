@@ -48,7 +48,8 @@ def read_texts(place: LogPlace) -> Iterator[bytes]:
         reader.text_factory = bytes
         known = {name for (name,) in reader.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         for table in ("events", "parts"):
-            if table.encode() in known:  # older files have no parts
+            # Older files have no parts.
+            if table.encode() in known:
                 yield from (text for (text,) in reader.execute(f"SELECT text FROM {table}"))  # noqa: S608 - two names
 
 

@@ -129,7 +129,8 @@ ABILITIES: Sequence[Ability] = (
     Ability(
         WITHOUT_TOOLS,
         "tools",
-        r"(?!)",  # fits nothing: `ToolsRefused` says so, and only the dialect `auto` goes by it
+        # Fits nothing: `ToolsRefused` says so, and only the dialect `auto` goes by it.
+        r"(?!)",
         lambda body, _: body,
         "the endpoint takes no tools natively: with `--dialect auto` they are written into the text",
     ),

@@ -29,7 +29,8 @@ _NO = compile_late(
     "|reject|should|forbid|deprecat|expected|at (?:most|least)|exceed|maximum|required|missing"
     "|unavailable|fail|bad|no endpoint",
     2,
-)  # "is not supported", "Extra inputs are not permitted", "array too long"
+    # "is not supported", "Extra inputs are not permitted", "array too long".
+)
 _COUNT = compile_late(r"(?<![\w.-])\d[\d,]*\b")
 _DESCRIPTION = 1024
 """Characters of a description that all endpoints take."""
@@ -75,7 +76,8 @@ def read_own_fields(refusal: EndpointRefusal, body: Body) -> list[str] | None:
 _AT_PATH = compile_late(r"(?:parameters|properties|items)[\w.\[\]'\"-]*\.(\$?[a-zA-Z]+)['\"]?: ")
 """`parameters.properties[x].format: only 'enum' and 'date-time' are supported`: what is refused ends the path."""
 _QUOTED = compile_late(r"[\"'`](\$?[a-zA-Z]+)[\"'`]|(?:keyword|field|key)s?:? (\$?[a-zA-Z]+)")
-_DISTINCT = compile_late(r"\$[a-z]+|\b[a-z]+[A-Z][a-zA-Z]+\b")  # "$schema", "additionalProperties", "anyOf"
+# "$schema", "additionalProperties", "anyOf".
+_DISTINCT = compile_late(r"\$[a-z]+|\b[a-z]+[A-Z][a-zA-Z]+\b")
 _LISTED = compile_late(r"cannot start list|type\W.{0,40}must be a string|(?:list|array)s? of types", 2)
 
 

@@ -252,7 +252,8 @@ class Assembler:
     def _add_own(self, delta: Mapping[str, Json]) -> None:
         own = {name: value for name, value in delta.items() if name not in _KNOWN}
         if own:
-            counted = sum(len(_string(own.get(name))) for name in _THOUGHTS)  # as thoughts
+            # As thoughts.
+            counted = sum(len(_string(own.get(name))) for name in _THOUGHTS)
             self._words += self._own.add(own) - counted
             if self._words > self._limit:
                 raise self._build_size_error("text")

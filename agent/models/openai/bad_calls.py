@@ -30,15 +30,19 @@ _WORDS = compile_late(
             r"failed to parse input at pos|malformed[ _]function[ _]call|error in extracting tool call",
         )
     ),
-    2,  # re.IGNORECASE
+    # re.IGNORECASE.
+    2,
 )
-_RAW = compile_late(r"raw='(.{1,4000}?)', err=", 16)  # re.DOTALL: "error parsing tool call: raw='{\"a\":', err=..."
-_AT = compile_late(r"at pos \d+: (.{1,4000})", 16)  # "Failed to parse input at pos 0: <tool_call>..."
-_NAMED = compile_late(  # "attempted to call tool 'x' which", "parameters for tool edit did not match schema"
-    r"(?:call tool|for tool|tool call|function) [`'\"]?([\w.:-]{1,256})[`'\"]? (?:which|did|is|was)"
-)
-_FUNCTION = compile_late(r"<function[=(]([\w.:-]{1,256})[)>]?\s*(?=\{)")  # "<function=read_file>{\"path\": \"a\"}"
-_NAME = compile_late(r'"(?:name|tool|tool_name)"\s*:\s*"([^"\\]{1,256})"')  # '{"name": "read_file", "arguments": {'
+# re.DOTALL: "error parsing tool call: raw='{\"a\":', err=...".
+_RAW = compile_late(r"raw='(.{1,4000}?)', err=", 16)
+# "Failed to parse input at pos 0: <tool_call>...".
+_AT = compile_late(r"at pos \d+: (.{1,4000})", 16)
+# "attempted to call tool 'x' which", "parameters for tool edit did not match schema".
+_NAMED = compile_late(r"(?:call tool|for tool|tool call|function) [`'\"]?([\w.:-]{1,256})[`'\"]? (?:which|did|is|was)")
+# "<function=read_file>{\"path\": \"a\"}".
+_FUNCTION = compile_late(r"<function[=(]([\w.:-]{1,256})[)>]?\s*(?=\{)")
+# '{"name": "read_file", "arguments": {'.
+_NAME = compile_late(r'"(?:name|tool|tool_name)"\s*:\s*"([^"\\]{1,256})"')
 _NAMES, _ARGUMENTS = ("name", "tool", "tool_name"), ("arguments", "parameters", "args", "input", "tool_input")
 _PASSING = (408, 409, 429, 502, 503, 504)
 _OBJECTS = JSONDecoder()

@@ -10,10 +10,12 @@ from foregate.schemas.late_pattern import compile_late
 
 _LABELLED = compile_late(r"(?:(?:functions|default_api|tools?)[.:/])?(?P<name>[^.:/<\s][^<\s]*?)(?::\d+)?")
 """A name in the place that providers give it: `functions.read_file:0`, `default_api:read_file`, `tool.read_file`."""
-_TO = compile_late(r"\bto=(?:functions\.)?(?P<name>[^\s<]+)")  # "<|channel|>commentary to=functions.read_file"
+# "<|channel|>commentary to=functions.read_file".
+_TO = compile_late(r"\bto=(?:functions\.)?(?P<name>[^\s<]+)")
 _LEAK = "<|"
 """How tokens begin that leak into names, as in `read_file<|channel|>commentary`."""
-_FENCED = compile_late(r"```(?:json)?\s*\n(?P<inside>.*?)\s*```", 16)  # re.DOTALL: "```json\n{...}\n```"
+# re.DOTALL: "```json\n{...}\n```".
+_FENCED = compile_late(r"```(?:json)?\s*\n(?P<inside>.*?)\s*```", 16)
 _OBJECTS = JSONDecoder()
 
 

@@ -50,16 +50,20 @@ _TOO_LONG = compile_late(
             "超长|超过最大长度|上下文长度|输入长度",
         )
     ),
-    2,  # re.IGNORECASE
+    # re.IGNORECASE.
+    2,
 )
 _BOUND = compile_late(
     r"(?<!by )(?:max\w*|limit(?:ed to)?|only|most|allowed|less than|supports|exceed\w*|should be \[\d+,"
     r"|(?:context|configured|available) (?:length|window|size))[^0-9.;]{0,60}?(?<![\w.-])(\d[\d,]*\d)\b"
     r"|(?<![\w.-])(\d[\d,]*\d)(?: tokens)? (?:max(?:imum)?|limit|context)\b",
     2,
-)  # "maximum context length is 8192 tokens", "too large for model with 32768 maximum context length"
-_COMPARED = compile_late(r"[<>]=? (\d[\d,]*)\b")  # "210000 tokens > 200000 maximum", "must be <= 4096"
-_BY = compile_late(r"\bby (\d[\d,]*)")  # "exceeded max context length by 5000 tokens"
+    # "maximum context length is 8192 tokens", "too large for model with 32768 maximum context length".
+)
+# "210000 tokens > 200000 maximum", "must be <= 4096".
+_COMPARED = compile_late(r"[<>]=? (\d[\d,]*)\b")
+# "exceeded max context length by 5000 tokens".
+_BY = compile_late(r"\bby (\d[\d,]*)")
 _NUMBER = compile_late(r"(?<![\w.-])\d[\d,]*\b(?!-)")
 _TOKENS = compile_late(r"(?<!completion )(?<!output )(?<!new )\btokens?\b|seq_len", 2)
 """Words beside a number above its bound: "This model supports at most 4096 tokens, you sent 5123"."""

@@ -11,11 +11,14 @@ from foregate.agent.models.openai.refusal import EndpointRefusal
 from foregate.schemas.late_pattern import compile_late
 
 _UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)"
-_SPAN = compile_late(rf"(\d+(?:\.\d+)?)\s*({_UNIT})(?![a-z])", 2)  # "1m2.5s", "450ms", "20 seconds"
-_WORDS = compile_late(  # "Please try again in 1m2.5s", "Please retry after 20 seconds", "retry in 7.5s"
+# "1m2.5s", "450ms", "20 seconds".
+_SPAN = compile_late(rf"(\d+(?:\.\d+)?)\s*({_UNIT})(?![a-z])", 2)
+# "Please try again in 1m2.5s", "Please retry after 20 seconds", "retry in 7.5s".
+_WORDS = compile_late(
     rf"(?:try(?: your request)? again|retry(?:ing)?|wait)(?: your request)?[:,]?(?: (?:after|in|for|at least))?:? "
     rf"((?:\d+(?:\.\d+)?\s*{_UNIT}(?![a-z])[\s,]*(?:and )?)+)",
-    2,  # re.IGNORECASE
+    # re.IGNORECASE.
+    2,
 )
 _SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
 _RESET = compile_late(r"(?:x-)?(?:\w+-)?ratelimit(?:-[a-z-]*?)?-reset(?:-[a-z-]+)?")

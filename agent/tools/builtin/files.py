@@ -159,7 +159,8 @@ def has_one_way(arguments: Arguments) -> bool:
 def replace_passage(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     """Return `data` with its one passage `old` replaced; raise WorkspaceError when it is not there exactly once."""
     first = data.find(old)
-    if first < 0 or data.find(old, first + 1) >= 0:  # two that overlap are two
+    # Two that overlap are two.
+    if first < 0 or data.find(old, first + 1) >= 0:
         times = "does not occur" if first < 0 else "occurs more than once"
         raise WorkspaceError(f"`old` {times} in `{path[:80]}`; it must occur exactly once")
     return data.replace(old, new)

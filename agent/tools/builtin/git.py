@@ -133,7 +133,8 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         if not staged and not rev and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
             records += build_diff_records(repository, names.out.text()[0].split("\0"))
-        if not staged and ".." not in get_text(arguments, "rev", ""):  # what is in the files is compared
+        # What is in the files is compared.
+        if not staged and ".." not in get_text(arguments, "rev", ""):
             more = await asyncio.to_thread(describe_unseen, repository, named)
             text = "\n".join([text.rstrip("\n"), more]) if text and more else text + more
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)

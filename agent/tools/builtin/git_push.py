@@ -241,5 +241,6 @@ def build_result(ran: ProcessResult, address: PushAddress, pushed: str, commit: 
     if "\n=\t" in f"\n{text}":
         return ToolResult(True, f"`{address.shown}` has {pushed} already\n{text}", exit_code=0)
     change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
-    seen = declaration.build_change_record(change.resource, commit)  # the remote's own answer
+    # The remote's own answer.
+    seen = declaration.build_change_record(change.resource, commit)
     return ToolResult(True, f"pushed {pushed} to `{address.shown}`\n{text}", (seen,), (change,), exit_code=0)

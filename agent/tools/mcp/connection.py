@@ -24,7 +24,8 @@ from foregate.schemas.version import __version__
 from foregate.schemas.visible import make_visible
 
 for _name in ("client", "mcp", "httpx2"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())  # what a server says is not for our standard error
+    # What a server says is not for our standard error.
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
 _LOST_ON_THE_WAY = (*_LOST, types.INTERNAL_ERROR, types.INVALID_REQUEST)
@@ -114,7 +115,8 @@ class McpConnection:
         """Return what the server lists as its tools now, as it says it, up to somewhat more than the policy reads."""
         session, wire = self._open()
         found: list[Json] = []
-        seen = set[str]()  # some servers give the same page for each cursor
+        # Some servers give the same page for each cursor.
+        seen = set[str]()
         async with self._listing:
             cursor = ""
             for _ in range(_PAGES):
@@ -124,7 +126,8 @@ class McpConnection:
                         wire.listed, wire.cursor = [], ""
                         await session.list_tools(params=params)
                 except Exception as error:
-                    self._forgotten = bool(self._server.url)  # one that was started anew knows nothing of this session
+                    # One that was started anew knows nothing of this session.
+                    self._forgotten = bool(self._server.url)
                     why = self._other.ended or f"it cannot list its tools ({describe_error(error)})"
                     raise ServerUnavailable(self._add_server_words(why)) from None
                 page = [(json.dumps(tool, sort_keys=True), tool) for tool in wire.listed]

@@ -158,7 +158,8 @@ class ReviewedServer:
         try:
             await connection.open()
         except BaseException:
-            await connection.close()  # once more, for a cancel may have cut the first closing short
+            # Once more, for a cancel may have cut the first closing short.
+            await connection.close()
             raise
         return connection
 
@@ -189,7 +190,8 @@ class ReviewedServer:
             if self._connection is not None and self._connection.is_alive:
                 self._compare(await self._list_tools(self._connection))
         except ServerUnavailable:
-            return  # the next call starts it again, or says why it cannot
+            # The next call starts it again, or says why it cannot.
+            return
 
 
 class McpTools:

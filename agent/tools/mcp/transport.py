@@ -122,7 +122,8 @@ class ServerProcess:
     ) -> AsyncIterator[Streams]:
         heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         say, said = anyio.create_memory_object_stream[SessionMessage](0)
-        with ExitStack() as opened:  # a cancel may come between any two of these lines
+        # A cancel may come between any two of these lines.
+        with ExitStack() as opened:
             for stream in (heard, hear, say, said):
                 opened.callback(stream.close)
             out = await open_reader(stdout, self._policy.max_message, opened)
@@ -158,7 +159,8 @@ class ServerProcess:
                 self.ended = str(error) if isinstance(error, Flood) else too_long
                 process.kill()
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                return  # nobody listens any more
+                # Nobody listens any more.
+                return
 
     def _parse_message(self, line: bytes) -> SessionMessage | None:
         """Return the message in a line; what is none, such as a line of a log, is remembered and left out."""
@@ -241,7 +243,8 @@ class ServerAtUrl:
     async def open_streams(self) -> AsyncIterator[Any]:
         """Yield the streams of messages from and to the server; raise UsageError where a header's variable is unset."""
         headers = httpx2.Headers(expand_variables(self._server.headers, self._environ))
-        headers["Accept-Encoding"] = "identity"  # so that what is counted is what is kept
+        # So that what is counted is what is kept.
+        headers["Accept-Encoding"] = "identity"
         start = self._server.start_timeout or self._policy.start_timeout
         call, most = self._server.call_timeout or self._policy.call_timeout, self._policy.max_message
         async with (

@@ -207,7 +207,8 @@ def build_schema(
     try:
         model = create_model(f"{function.__name__}_arguments", __config__=config, **fields)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
+            # A default that is no JSON is only left out.
+            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
             schema = as_object(strip_titles(model.model_json_schema(by_alias=True)))
     except PydanticUserError as error:
         why = error.message.splitlines()[0]
@@ -299,7 +300,8 @@ def build_result(value: Any) -> ToolResult:
         return ToolResult(True, value)
     try:
         return ToolResult(True, to_json(value, inf_nan_mode="strings", bytes_mode="base64").decode())
-    except Exception:  # a serializer or a property of the value's own may raise anything
+    except Exception:
+        # A serializer or a property of the value's own may raise anything.
         return ToolResult(True, _format_value(value)[:_MAX_ERROR])
 
 

@@ -136,7 +136,8 @@ class RuntimeConnection:
             if self._waiting.get(question.id) is answer:
                 del self._waiting[question.id]
             if answer.done() and not answer.cancelled():
-                answer.exception()  # asked for, so that nobody warns of it
+                # Asked for, so that nobody warns of it.
+                answer.exception()
 
     async def _get_connection(self) -> ClientConnection:
         """Return a connection through which the runtime knows who asks."""
@@ -233,7 +234,8 @@ class RuntimeConnection:
             why = describe_end(closed)
         except (InvalidJson, msgspec.DecodeError) as error:
             why = f"it sent what no runtime sends: {error}"[:_SHOWN]
-            connection.transport.abort()  # nothing more is read from one that breaks the rules, not even its goodbye
+            # Nothing more is read from one that breaks the rules, not even its goodbye.
+            connection.transport.abort()
         finally:
             self._connection, self._attached = None, False
             for left in self._waiting.values():

@@ -58,7 +58,8 @@ class RemoteTools(BaseToolSource):
             try:
                 said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
             except UsageError:
-                continue  # too large to be said, so nobody looks at it, and it is held
+                # Too large to be said, so nobody looks at it, and it is held.
+                continue
             surveys = said.surveys if isinstance(said, Seen) else ()
             if len(surveys) == len(part):
                 found |= {call.digest: parse_survey(data) for call, data in zip(part, surveys, strict=True)}
@@ -131,7 +132,8 @@ def build_specs(welcome: Welcome | None, connection: RuntimeConnection) -> dict[
         try:
             spec = strict_json.load(ToolSpec, data)
             SchemaCheck(spec.parameters, closed=False)
-        except Exception as error:  # a schema can be wrong in more ways than its library names
+        except Exception as error:
+            # A schema can be wrong in more ways than its library names.
             why = strict_json.scrub(str(error)).partition("\n")[0][:200]
             raise UsageError(f"the runtime offers a tool that is none: {why}") from None
         if not _NAME.fullmatch(spec.name) or spec.name in found:

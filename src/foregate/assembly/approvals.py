@@ -62,7 +62,8 @@ class Approvals:
             if len(children) > 1:
                 named = ", ".join(open_[one].name for one in children)
                 raise UsageError(f"{len(children)} tasks of session `{session}` ask; name one of {named}")
-            session = children[0]  # a task it handed on asks in its place
+            # A task it handed on asks in its place.
+            session = children[0]
         return await find_question(self._log, self._blobs, session, seq)
 
     async def describe(self, question: Question) -> dict[str, Json]:

@@ -48,7 +48,8 @@ class FollowedPolicy:
         try:
             text = read_text(self._file, regular=True)
             if _read_stamp(self._file) != stamp:
-                return ""  # somebody writes to it; the next turn looks again
+                # Somebody writes to it; the next turn looks again.
+                return ""
             self._stamp = stamp
             return self._take(text)
         except PolicyError as error:

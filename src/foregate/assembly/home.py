@@ -152,7 +152,8 @@ def _is_own(root: Path, found: os.stat_result) -> bool:
 
 def build_session_name(now: datetime | None = None) -> str:
     """Return a name that sorts by time, `20261121-064512-ab3f`; four random digits tell those of one second apart."""
-    import secrets  # it brings much along
+    # It brings much along.
+    import secrets
 
     second = f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}"
     if second not in _MADE:

@@ -132,7 +132,8 @@ class Opening:
         self._speak = partial(wrap_in_dialect, self.configuration, rules.policy)
         if began is None:
             self.dialect = self.dialect or self.configuration.dialect.name
-        self._speak(self.dialect or "native", self.model)  # an unknown one is refused before anything is written
+        # An unknown one is refused before anything is written.
+        self._speak(self.dialect or "native", self.model)
         await self._open_tools(None if began is None else began.runtime)
 
     async def _open_tools(self, recorded: str | None) -> None:
@@ -199,7 +200,8 @@ class Opening:
         self.dialect = self.dialect or (state.dialect if state is not None else "native")
         person = setting.person
         if person is None and state is not None and state.waits_for_person:
-            person = AbsentPerson()  # what waits for a person goes on waiting: nobody here says no in their place
+            # What waits for a person goes on waiting: nobody here says no in their place.
+            person = AbsentPerson()
         model = self._speak(self.dialect, self.model)
         speak = partial(self._speak, self.dialect)
         self.roles = roles = ModelRoles(configuration, model, setting.environ, speak, setting.on_retry)
@@ -234,7 +236,8 @@ class Opening:
         setting, state = self.setting, session.state
         if self.runtime is not None:
             (first,) = await self.place.log.read(oldest, limit=1)
-            self.runtime.agent = f"{oldest}-{first.hash[:_OWN_HASH]}"  # a name no other session has, and that stays
+            # A name no other session has, and that stays.
+            self.runtime.agent = f"{oldest}-{first.hash[:_OWN_HASH]}"
             await reconcile_remote_calls(session)
         if self.dialect != state.dialect:
             await session.record(Draft(PolicyChanged(dialect=self.dialect), "person"))

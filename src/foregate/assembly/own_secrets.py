@@ -54,7 +54,8 @@ def _find_keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[
     from foregate.agent.models.openai.model import OpenAIModel
 
     yield KEY, environ.get(KEY, "")
-    with suppress(UsageError):  # a token that cannot be used is refused where it is needed
+    # A token that cannot be used is refused where it is needed.
+    with suppress(UsageError):
         yield TOKEN, read_token(environ)
     for model in models:
         while not isinstance(model, OpenAIModel) and (inner := getattr(model, "inner", None)) is not None:
@@ -82,7 +83,8 @@ def _find_named_secrets(
     for server in servers:
         from foregate.agent.tools.mcp.server_configuration import expand_variables
 
-        with suppress(UsageError):  # where a variable is missing, it does not start
+        # Where a variable is missing, it does not start.
+        with suppress(UsageError):
             given = expand_variables({**server.env, **server.headers}, environ)
             yield from ((name, value) for name, value in given.items() if is_secret_name(name, sensitive))
 

@@ -70,7 +70,8 @@ class AgentSessions:
     async def find_sessions(self, log: Log) -> None:
         """Find the sessions that served agents in this workspace before."""
         for name in reversed(await log.sessions()):
-            with suppress(SessionErased):  # it cannot be resumed, so its agent begins anew
+            # It cannot be resumed, so its agent begins anew.
+            with suppress(SessionErased):
                 for first in await log.read(name, limit=1):
                     body = first.body
                     if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:

@@ -10,7 +10,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+# How many events a piece has is said there alone.
+from foregate.audit import pieces as cut
 from foregate.audit.pieces import SessionPiece, split_session
 from foregate.schemas import version
 from foregate.schemas.errors import LogError
@@ -65,7 +66,8 @@ class PieceStore:
         try:
             return self._open_file()
         except sqlite3.OperationalError:
-            raise  # it is locked, or its folder cannot be written
+            # It is locked, or its folder cannot be written.
+            raise
         except sqlite3.DatabaseError:
             self._warn(f"{self._path} is damaged, so what it kept is found anew")
         if self._path is not None:

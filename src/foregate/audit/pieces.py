@@ -292,7 +292,8 @@ class ProcessWorkers:
                     yield from zip(done, future.result(), strict=True)
             for done, future in under_way:
                 yield from zip(done, future.result(), strict=True)
-        except BaseException as error:  # Ctrl-C, say: nobody waits for pieces that are under way
+        except BaseException as error:
+            # Ctrl-C, say: nobody waits for pieces that are under way.
             for end in self._ends:
                 end.close()
             self.close()

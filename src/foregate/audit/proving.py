@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from foregate.agent.effects.stored_changes import load_changes
 from foregate.agent.workspace.directory import list_hashes
 from foregate.agent.workspace.path_state import is_adjusted
-from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+
+# How many events a piece has is said there alone.
+from foregate.audit import pieces as cut
 from foregate.audit.rejudging import JudgedMarks, Rejudgement, judge_sessions_again
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError

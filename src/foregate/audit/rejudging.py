@@ -14,7 +14,9 @@ from msgspec import Struct, field
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+
+# How many events a piece has is said there alone.
+from foregate.audit import pieces as cut
 from foregate.audit.piece_store import NAME, PieceStore, Warn, hash_code
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
 from foregate.evidence.ledger import LONGEST, fold_word, match_url

@@ -185,7 +185,8 @@ def _read_side(events: Iterator[Event]) -> _DiffSide:
                     if (known := calls.get(call.call)) is None:
                         calls[call.call] = call
                         side.calls.append(call)
-                    else:  # what its program changed in its sandbox is judged once more
+                    else:
+                        # What its program changed in its sandbox is judged once more.
                         known.standing, known.gate, known.code = call.verdict
                         known.rulings += call.rulings
             case ToolFinished(early=False) as body if found := calls.get(body.call):

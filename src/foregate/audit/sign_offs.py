@@ -22,7 +22,8 @@ async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, 
         body = signed.body
         try:
             void = signed.is_void(format_head(log, session))
-        except LogError:  # the session is not in this log any more
+        except LogError:
+            # The session is not in this log any more.
             void = True
         about: dict[str, Json] = {"by": strict_json.dump(body.by), "at": signed.time, "head": body.head}
         found[session] = {**about, "comment": body.comment, "void": void}
@@ -43,7 +44,8 @@ async def sign_session_off(
 
     Raises UsageError for a session that does not verify, and LogError for one that is not there.
     """
-    from foregate.audit.snapshot_check import prove_all  # who only lists sessions judges nothing again
+    # Who only lists sessions judges nothing again.
+    from foregate.audit.snapshot_check import prove_all
 
     found = (await prove_all(log, session, blobs)).found
     if not found.ok:

@@ -14,7 +14,8 @@ def main() -> None:
     gc.set_threshold(_MADE, *gc.get_threshold()[1:])
     from foregate.cli.own_environment import hide_environment
 
-    hide_environment()  # before anything could be started that would read it
+    # Before anything could be started that would read it.
+    hide_environment()
 
     from foregate.views.terminal.standard_streams import open_standard_streams
 

@@ -48,7 +48,8 @@ def _overwrite_strings(library: Any) -> None:
     try:
         if not block or len(block) != end - start or os.pread(memory, len(block), start) != block:
             return
-        library.clearenv()  # the C library's pointers lead into the block
+        # The C library's pointers lead into the block.
+        library.clearenv()
         for name, value in os.environb.items():
             if name:
                 os.putenv(name, value)

@@ -172,7 +172,8 @@ def build_dial(
     turning = {at: count for at, count in view.count_turning().items() if at > low}
     end = find_end(low, high, [now, value, *turning])
     calls, count = view.list_turned(now, value, PAGE, start)
-    if start and not calls:  # somebody has the address of a longer list
+    # Somebody has the address of a longer list.
+    if start and not calls:
         start = 0
         calls, count = view.list_turned(now, value, PAGE)
     gates = list_gates(found.points)

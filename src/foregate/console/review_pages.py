@@ -149,7 +149,8 @@ async def take_single_label(console: Console, request: Request) -> Response:
     decision = f"{session}/{seq}.{gate}{f':{call}' if call else ''}"
     said: dict[str, Any] = {"comment": comment, "event": event, "seconds": count_seconds(form)}
     await label_decision(console.log, console.kept, decision, read_label(form), by=console.me, now=utc_now(), **said)
-    if key := form.get("key"):  # it was given beside a dial
+    # It was given beside a dial.
+    if key := form.get("key"):
         dial = Query({"key": key, "value": form.get("value"), "from": form.get("from")})
         return RedirectResponse(f"{dial.build_address('/policy/tune')}#turned", 303)
     return RedirectResponse(f"{LINKS.decision(session, read_number(seq), gate, call)}#label", 303)

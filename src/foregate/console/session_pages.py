@@ -63,7 +63,8 @@ async def show_decision(console: Console, request: Request, session: str, decisi
     page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call, blobs=console.blobs)
     try:
         ruled = find_ruling(console.log, session, page.seq, page.gate, page.call)
-    except UsageError:  # an answer in words, which no label is about
+    except UsageError:
+        # An answer in words, which no label is about.
         return console.render("decision.html.j2", "sessions", page=page, ruled=None)
     reviews, me = await console.kept.read(), console.me.user
     place = Query({"session": session, "seq": str(page.seq), "gate": page.gate, "call": ruled.call})

@@ -317,7 +317,8 @@ def format_document(data: Data, comment: str = "") -> str:
     head = "".join(f"# {make_visible(line)}\n" for line in comment.splitlines())
     for quoted in (False, True):
         text = head + _write(data, quoted)
-        with suppress(PolicyError):  # a word written without quotes may be read as something else, or as nothing
+        # A word written without quotes may be read as something else, or as nothing.
+        with suppress(PolicyError):
             if parse_yaml(text, "the case", decimals=True)[0] == data:
                 return text
     raise InvalidJson("the case cannot be written as YAML")

@@ -181,7 +181,8 @@ class _Likeness:
             return self._known <= reaching.keys() and all(
                 self._is_alike(case, reaching[one]) for one in self._order(reaching)
             )
-        except Exception:  # what is left of a turn may fit together no more, in whatever way
+        except Exception:
+            # What is left of a turn may fit together no more, in whatever way.
             return False
 
     def _judge(self, case: Case, mutation: Mutation | None = None) -> Fate:

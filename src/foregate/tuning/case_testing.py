@@ -168,7 +168,8 @@ def _keep_recorded(recorded: RecordedTurn, fates: Mapping[str, Fate], frames: _F
     """Return the fates that are those in the log: only of these does `policy case` make a case that passes."""
     verdicts = {one.call: (one.standing.value, one.gate, one.ruling.code) for one in recorded.judgement.verdicts}
     kept = {call: fate for call, fate in fates.items() if verdicts[call] == (fate.verdict, fate.gate, fate.code)}
-    own = frames.judge(recorded) if kept else {}  # who is asked, and by which rule, the verdict does not say
+    # Who is asked, and by which rule, the verdict does not say.
+    own = frames.judge(recorded) if kept else {}
     return {call: fate for call, fate in kept.items() if own[call] == fate}
 
 

@@ -88,7 +88,8 @@ class ChangeSet:
 
     def find_breaking_text(self, text: str) -> frozenset[int]:
         """Return the changes under which a condition does not hold, given as its JSON."""
-        if text not in self._by_text:  # the hash of a text is known, that of a condition is computed each time
+        # The hash of a text is known, that of a condition is computed each time.
+        if text not in self._by_text:
             self._by_text[text] = self.find_breaking(read_condition(text))
         return self._by_text[text]
 
@@ -163,7 +164,8 @@ def list_break_points(
 def _read(policy: Policy, key: Path, within: Range, name: Path) -> int:
     """Return a number of a policy; what stands for the key's own notes the range in which all compares the same."""
     value = SweptNumber(within) if name == key else read_value(policy, name)
-    return value if isinstance(value, int) else 1  # of a key that this policy does not have
+    # Of a key that this policy does not have.
+    return value if isinstance(value, int) else 1
 
 
 def _compare(condition: Condition, read: Callable[[Path], int]) -> bool:

@@ -78,7 +78,8 @@ def find_contradictions(
 
     `tools` are those of Foregate's own, `others` the names of further ones that are known.
     """
-    unread = UNREAD if rule.command is not None and rule.then != "allow" else ""  # its command is looked at first
+    # Its command is looked at first.
+    unread = UNREAD if rule.command is not None and rule.then != "allow" else ""
     yield from (f"{why}{unread}" for why in _find_between_places(rule, policy))
     yield from _find_between_traits(rule, policy)
     yield from _find_with_tool(rule, policy, tools, others)
@@ -159,7 +160,8 @@ def list_named_tools(rule: Rule, tools: Sequence[ToolSpec]) -> list[OwnTool]:
     if rule.then != "allow":
         foreign = [glob, *(name for name in _FOREIGN if matches_text(spell_name(glob), name))]
         names = names.union(*map(list_meant_tools, foreign))
-        names |= {"run_shell"} if "run_command" in names else set()  # a line that is sent there
+        # A line that is sent there.
+        names |= {"run_shell"} if "run_command" in names else set()
     return [OwnTool(tool) for tool in tools if tool.name in names]
 
 

@@ -88,7 +88,8 @@ class CubeView:
     def _read_policies(self) -> dict[str, Any]:
         found = {}
         for name, text in self._connection.execute("SELECT hash, value FROM policies").fetchall():
-            if strict_json.sha256(text.encode()) != name:  # it is the canonical text
+            # It is the canonical text.
+            if strict_json.sha256(text.encode()) != name:
                 raise LogError(f"the policy `{name[:20]}` is not what its hash says; run `foregate audit verify`")
             found[name] = strict_json.as_object(strict_json.decode_record(text))
         return found

@@ -65,7 +65,8 @@ def find_milder(turn: Turn, policy: Policy, catalogue: Catalogue) -> Iterator[Fi
 def _vary(bench: _VariantJudge, call: ToolCall) -> Iterator[Finding]:
     usual = bench.judge(call)
     if usual is None or SEVERITY[usual[1].verdict] == 0 or usual[1].gate == "validity":
-        return  # a call that cannot be read does nothing, so no variant does the same
+        # A call that cannot be read does nothing, so no variant does the same.
+        return
     for variant in list_variants(call):
         if variant.tool not in bench.catalogue:
             continue
@@ -89,7 +90,8 @@ def cut_finding(finding: Finding, policy: Policy) -> Case:
         try:
             case = load_case(data)
             return case.expected == whole.expected and judge_case(case, policy) == finding.found
-        except Exception:  # what is left of a turn may fit together no more, in whatever way
+        except Exception:
+            # What is left of a turn may fit together no more, in whatever way.
             return False
 
     return load_case(shrink(start, does, _KEPT)) if does(start) else whole
@@ -170,4 +172,5 @@ def _rebuild(folder: Path, survey: Survey) -> None:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(b"x" * min(resource.size, _LARGEST))
         except OSError:
-            continue  # a name this machine cannot have is looked at as one that is not there
+            # A name this machine cannot have is looked at as one that is not there.
+            continue

@@ -192,7 +192,8 @@ class LeverSearch:
         missing = {piece: new for piece in pieces if (new := kept.find_new(piece, numbers))}
         reached = self._find_reached(dict(zip(numbers, trials, strict=True)), missing) if missing else {}
         events = sum(len(some) for piece in reached.values() for some in piece.wanted.values())
-        events = events * len(self._pieces) // max(1, len(pieces))  # the others follow, by the same processes
+        # The others follow, by the same processes.
+        events = events * len(self._pieces) // max(1, len(pieces))
         judged = self._judges.work(self._log, reached.values(), events, TrialJudge)
         try:
             for done, (piece, (_, counts)) in enumerate(zip(reached, judged, strict=True), start=1):

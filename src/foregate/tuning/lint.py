@@ -159,7 +159,8 @@ def find_weaker(
         return None
     weaker = [other for other in policy.rules.list if _STRENGTH[other.then] < _STRENGTH[rule.then]]
     open_ = [other for other in weaker if not are_disjoint(rule, other)]
-    if rule.tool is None:  # what an allow rule names may be no tool that this one could be about
+    # What an allow rule names may be no tool that this one could be about.
+    if rule.tool is None:
         beside = {other.id: rule.model_copy(update={"tool": other.tool}) for other in open_ if other.then == "allow"}
         apart = {name for name, both in beside.items() if any(find_contradictions(both, policy, tools, others))}
         open_ = [other for other in open_ if other.id not in apart]

@@ -60,7 +60,8 @@ def _find_unreachable_scores(policy: Policy) -> Iterator[Remark]:
     )
     for path, name, (fewest, most), bound in bounds:
         if path[1] == "risk_in_doubt" and not bound:
-            continue  # that means never
+            # That means never.
+            continue
         if bound > most:
             yield path, f"no {name} reaches {bound}: all weights of `scores.{name}` together make {most}"
         elif bound <= fewest:

@@ -90,7 +90,8 @@ def _explain_words(leading: str, entry: CommandEntry, commands: Commands) -> str
     if (listed := _find_list(leading, commands)) and (entry.operands or options):
         advice = "leave it out" if " " in leading else "list its reading subcommands, or leave it out"
         return f"`{name}` {_DOES[listed]} (`commands.{listed}`), and here it counts as a read; {advice}"
-    given = entry.valued if entry.subcommands else options  # else what follows would be the subcommand
+    # Else what follows would be the subcommand.
+    given = entry.valued if entry.subcommands else options
     if ran := [one for one in given if _is_run(one, leading, commands)]:
         return f"`{name} {escape_text(ran[0])}` runs what it is given (`commands.code`), and here it counts as a read"
     if leading in _STARTS:

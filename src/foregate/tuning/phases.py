@@ -146,7 +146,8 @@ class FamilyPhases:
 
     def _count_family(self, judged: dict[str, list[TurnOutcome]]) -> None:
         if not any(judged.values()):
-            return  # nothing is assumed, and what became of single turns is not asked about
+            # Nothing is assumed, and what became of single turns is not asked about.
+            return
         rests = {name: find_rest(self._log, name) for name in judged} if len(judged) > 1 else {}
         own = {name: min((one.seq for one in turns if one.diverges), default=inf) for name, turns in judged.items()}
         until = find_divergences(own, {name: rest for name, rest in rests.items() if rest is not None})

@@ -95,7 +95,8 @@ class LetGoFinder:
         self._log, self.sessions, self._until = log, sessions, until
         self._index, self._progress = index, progress
         if index is not None:
-            with suppress(sqlite3.Error):  # what is not in it is judged
+            # What is not in it is judged.
+            with suppress(sqlite3.Error):
                 index.catch_up(sessions, progress=progress)
         self._found: dict[str, dict[str, RuledCall]] = {}
 

@@ -53,7 +53,8 @@ def open_ray(address: str) -> Iterator[RayWorkers]:
             more = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": stack.enter_context(folder)}
         ray = _load_ray()
         try:
-            with chdir("/"):  # workers look for modules in the current folder first, and a workspace may hold any
+            # Workers look for modules in the current folder first, and a workspace may hold any.
+            with chdir("/"):
                 ray.init(address=address, log_to_driver=False, logging_level=ERROR, **more)
         except (ConnectionError, ValueError, RuntimeError) as error:
             why = f"no Ray cluster takes work at `{address[:100]}` ({_shorten(error)})"

@@ -94,7 +94,8 @@ class PageWriter:
         number, _, used = self._frames[frame]
         used.update(followed.conditions)
         calls = tuple([self._traits.setdefault(one, len(self._traits)) for one in followed.calls])
-        digests = tuple([call.digest for call in turn.calls]) or ("",)  # an answer in words counts as one
+        # An answer in words counts as one.
+        digests = tuple([call.digest for call in turn.calls]) or ("",)
         rests_on = tuple(followed.conditions), calls
         self._turns.append(IndexedTurn(seq, turn.task, digests, list_asked(turn), is_same, number, *rests_on))
 
@@ -156,7 +157,8 @@ def open_reach_index(
         yield None
         return
     with closing(index):
-        with suppress(sqlite3.Error):  # what is not in it is judged
+        # What is not in it is judged.
+        with suppress(sqlite3.Error):
             index.catch_up(sessions, progress=progress)
         yield index
 

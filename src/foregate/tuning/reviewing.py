@@ -165,8 +165,11 @@ async def _draw(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Iden
     canaries = await _find_canaries(log, request)
     sessions = await find_judged_sessions(log, wanted.sessions)
     rows = [
-        row for row in read_population(log, sessions, wanted) if row.time <= now
-    ]  # those that begin now are no part
+        row
+        for row in read_population(log, sessions, wanted)
+        if row.time <= now
+        # Those that begin now are no part.
+    ]
     if way == "disagreement":
         rows = find_disagreements(rows, reviews, _judge_otherwise(log, sessions, request.against, rows))
     queue = draw_queue(draw._replace(canaries=canaries), rows, wanted, len(sessions), by, reviews)

@@ -140,7 +140,8 @@ def _is_place_covered(wide: Rule, narrow: Rule) -> bool:
     """Whether a resource that fits one rule by its name and kind fits the other; see `is_resource_match`."""
     strict = narrow.then != "allow"
     inside = strict and narrow.resource is not None
-    reaches = wide.kind is not None and wide.kind is not ResourceKind.DIRECTORY  # a folder of another kind, inside
+    # A folder of another kind, inside.
+    reaches = wide.kind is not None and wide.kind is not ResourceKind.DIRECTORY
     if wide.resource is None:
         return not (inside and reaches)
     if narrow.resource is None:
@@ -239,5 +240,6 @@ def _is_open(glob: str) -> bool:
 
 def _list_names(tool: str) -> set[str]:
     """Return the names of the tools that a strict rule about one is about, under whatever name the model sends it."""
-    line = ["run_shell"] if tool == "run_command" else []  # what a line that is sent there is taken for
+    # What a line that is sent there is taken for.
+    line = ["run_shell"] if tool == "run_command" else []
     return {tool, *list_meant_tools(tool), *line}

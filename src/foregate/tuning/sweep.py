@@ -315,7 +315,8 @@ def mark_front(points: Sequence[SweepPoint], *, has_labels: bool) -> list[SweepP
         return one.prompts, one.requests, -(one.agreed if has_labels else one.held)
 
     front: list[tuple[int, int, int]] = []
-    for found in sorted({cost(one) for one in points}):  # what beats it stands before it
+    # What beats it stands before it.
+    for found in sorted({cost(one) for one in points}):
         if not any(all(b <= a for a, b in zip(found, better, strict=True)) for better in front):
             front.append(found)
     return [replace(one, front=cost(one) in front) for one in points]

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from msgspec import MsgspecError, msgpack
 from msgspec.structs import replace
 
-from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+# How many events a piece has is said there alone.
+from foregate.audit import pieces as cut
 from foregate.audit.piece_store import Head, PieceStore
 from foregate.audit.pieces import (
     Progress,
@@ -199,7 +200,8 @@ class _TrialPlan:
         reached = [tuple(find_reached(page, self._change_frames(page), [0])) for page in pages]
         if any(reached):
             pieces = split_session(self._log, session)
-        else:  # nothing of it is read
+        else:
+            # Nothing of it is read.
             starts = range(0, len(pages) * cut.EVENTS_PER_PIECE, cut.EVENTS_PER_PIECE)
             pieces = (SessionPiece(session, after, after + cut.EVENTS_PER_PIECE, ()) for after in starts)
         for piece, page, only in zip(pieces, pages, reached, strict=True):

@@ -138,9 +138,11 @@ class EditorSession:
         Raises RequestError while another is at work, and where the model failed.
         """
         if self.person.is_asking and self._prompted is None:
-            await self._leave_question()  # it was asked again when the session was loaded; this is what came instead
+            # It was asked again when the session was loaded; this is what came instead.
+            await self._leave_question()
         if self._prompted is None and (work := self._work or self._ending) is not None:
-            await asyncio.wait([work])  # what was cancelled, or resumed when the session was loaded
+            # What was cancelled, or resumed when the session was loaded.
+            await asyncio.wait([work])
         if self.is_at_work:
             raise RequestError(INVALID_REQUEST, AT_WORK)
         text = read_prompt(blocks, self.session.workspace.root, self.session.policy.files.max_read)
@@ -206,7 +208,8 @@ class EditorSession:
     async def close(self) -> None:
         """Leave the session so that it can be resumed: a question stays open, anything else is cancelled."""
         if self._work is not None:
-            if self.person.is_asking or self.session.state.waits_for_person:  # it may be on its way, or just left
+            # It may be on its way, or just left.
+            if self.person.is_asking or self.session.state.waits_for_person:
                 self.person.leave()
             else:
                 stop_task(self._work)

@@ -36,4 +36,5 @@ async def serve_editor(setting: SessionOptions) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, serving.cancel)
     with suppress(asyncio.CancelledError):
-        await run_agent(cast("Agent", agent), transport)  # a method it lacks is answered as unknown
+        # A method it lacks is answered as unknown.
+        await run_agent(cast("Agent", agent), transport)

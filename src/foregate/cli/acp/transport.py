@@ -86,7 +86,8 @@ class EditorTransport:
                     line = line[os.write(self._out, line) :]
             except OSError:
                 lost = True
-            with suppress(RuntimeError):  # the loop has ended
+            # The loop has ended.
+            with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_set_done, written)
 
 

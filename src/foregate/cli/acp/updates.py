@@ -179,7 +179,8 @@ class Updates:
             return
         spec = self._session.catalogue.get(body.tool)
         places = self._locate([body.target] if body.target and is_of_file(spec) else ())
-        self._known[body.permit.digest] = number  # a read that Foregate makes for the model, or a check of its own
+        # A read that Foregate makes for the model, or a check of its own.
+        self._known[body.permit.digest] = number
         yield start_tool_call(number, title, kind=find_kind(spec), status="in_progress", locations=places)
 
     def _finish_call(self, event: Event, body: ToolFinished) -> Iterator[SessionUpdate]:

@@ -135,7 +135,8 @@ def _read_per_call(said: Mapping[str, Json], key: str, shape: type[T]) -> T:
 async def run_stream(setting: SessionOptions) -> int:
     """Open the session and talk with a program; return the exit code, which tells whether something is left open."""
     stream = ChatStream()
-    with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
+    # What a tool prints is no line of ours.
+    with redirect_stdout(sys.stderr):
         setting.by = find_identity("program")
         setting.person, setting.listeners = stream, [stream.print_event]
         setting.on_retry = stream.print_retry
@@ -211,7 +212,8 @@ class ChatStream:
             try:
                 said = parse_utterance(line.text)
                 if said is not None and said.kind == "answer" and session.state.question is not None:
-                    self._pipe.put_back(line)  # it is asked once more, and this is the answer
+                    # It is asked once more, and this is the answer.
+                    self._pipe.put_back(line)
                     await self._run_steps(run_to_outcome(session))
                 elif said is not None:
                     await self._take_utterance(said)

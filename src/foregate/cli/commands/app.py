@@ -177,7 +177,8 @@ def _run_command(arguments: list[str] | None) -> int:
             typer.echo(error.format_message(), err=True)
             return USAGE
         said = error.format_message().rstrip(".")
-        context = getattr(error, "ctx", None)  # of the command that was misused, which not every such error names
+        # Of the command that was misused, which not every such error names.
+        context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "foregate"
         options.print_problems([said if said.endswith("?") else f"{said}; see `{command} --help`"])
         return USAGE

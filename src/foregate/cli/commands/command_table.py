@@ -38,7 +38,8 @@ class CommandPlace(NamedTuple):
             alone.registered_commands = [known]
         elif isinstance(found := getattr(module, self.function), typer.Typer):
             found.info.help, found.info.cls = self.meaning, LateGroup
-            own = copy(found)  # without the commands of other files, which may have been read before
+            # Without the commands of other files, which may have been read before.
+            own = copy(found)
             own.registered_commands = [one for one in found.registered_commands if one.name not in self.within]
             built: Any = typer.main.get_group(own)
             built.commands.data |= {name: place._replace(group=found) for name, place in self.within.items()}

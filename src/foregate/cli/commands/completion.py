@@ -36,7 +36,8 @@ def complete_words(command: Any, words: Sequence[str]) -> Iterator[Candidate]:
     *before, typed = words
     command, given, taken, option, plain = _follow_words(command, before)
     if typed == "=":
-        typed = ""  # bash makes a word of its own of it
+        # Bash makes a word of its own of it.
+        typed = ""
     if option is not None:
         yield from _keep_fitting(_list_values(option), typed)
         return
@@ -74,7 +75,8 @@ def _follow_words(command: Any, words: Iterable[str]) -> tuple[Any, list[Any], i
                 given.append(found)
                 option = None if joined or found.is_flag else found
         elif word == "help" and word in children:
-            continue  # what follows are commands, as without it
+            # What follows are commands, as without it.
+            continue
         elif word in children:
             command, given, taken = children[word], [], 0
         else:
@@ -192,7 +194,8 @@ def complete(
     if not words:
         typer.echo(SCRIPTS[shell], nl=False)
         return
-    with suppress(ForegateError, OSError):  # a shell that asks for candidates has no place for a sentence
+    # A shell that asks for candidates has no place for a sentence.
+    with suppress(ForegateError, OSError):
         for text, meaning in complete_words(context.find_root().command, words):
             typer.echo(f"{text}\t{shorten_text(make_visible(meaning), _MEANING)}")
 

@@ -56,7 +56,8 @@ def execute(
     actor: Actor = "person"
     if anew is None:
         entry = find_plan(plan)
-        if entry.state.confirmed or dry_run or settings or not entry.latest:  # another run has a session of its own
+        # Another run has a session of its own.
+        if entry.state.confirmed or dry_run or settings or not entry.latest:
             anew, name = entry.state.current_plan, entry.name
             actor = "planner" if entry.state.planned and not settings else "person"
             setting.workspace = Path(read_folder(entry.session))

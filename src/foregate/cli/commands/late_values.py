@@ -16,7 +16,8 @@ def read_values_late() -> None:
     build_check: Any = getattr(typer.core, "build_runtime_param", None)
     try:
         from typer._coercion import RuntimeParam, TypeDescriptor
-    except ImportError:  # private names of typer's, which another version may lack
+    except ImportError:
+        # Private names of typer's, which another version may lack.
         return
     if build_check is None:
         return

@@ -39,7 +39,8 @@ def open_new_file(path: Path, *, replacing: bool = False, flag: str = "--overwri
         if replacing:
             part.replace(path)
         else:
-            os.link(part, path)  # unlike a rename it fails where something came there meanwhile
+            # Unlike a rename it fails where something came there meanwhile.
+            os.link(part, path)
     except FileExistsError:
         raise UsageError(f"there is a `{path}` now; it was not replaced, and nothing was written") from None
     except OSError as error:

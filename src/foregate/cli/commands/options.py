@@ -112,7 +112,8 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., A
     shared = {name: about for name, about in _SHARED.items() if name not in without}
 
     def wrap_command(command: Callable[..., Any]) -> Callable[..., None]:
-        del command.__annotations__["setting"]  # its type is loaded only when a command runs
+        # Its type is loaded only when a command runs.
+        del command.__annotations__["setting"]
         own = inspect.signature(command, eval_str=True).parameters
         parameters = [parameter for parameter in own.values() if parameter.name != "setting"]
         for name, (kind, default) in shared.items():

@@ -94,7 +94,8 @@ async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int
     from foregate.views.terminal.scripting import to_json_line
 
     text = plan_text(file)
-    setting.model, setting.log = REHEARSAL, MemoryLog()  # a check asks no model and leaves nothing in the log
+    # A check asks no model and leaves nothing in the log.
+    setting.model, setting.log = REHEARSAL, MemoryLog()
     async with open_plan_work(setting, quiet=True) as work:
         found = work.check_plan(text)
         if as_json:

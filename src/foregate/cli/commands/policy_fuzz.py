@@ -79,7 +79,8 @@ def _report(address: str, finding: Finding, policy: Policy, output: Path | None,
     file = output / f"fuzz-{number:03}.yaml" if output is not None else None
     case = cut_finding(finding, policy) if file is not None or as_json else finding.case
     if file is not None:
-        with suppress(OSError):  # writing into it says what is wrong
+        # Writing into it says what is wrong.
+        with suppress(OSError):
             file.parent.mkdir()
         write_new(file, format_case(case, f"{how}: a variant of a call of {address} that came out {found}."))
     if as_json:

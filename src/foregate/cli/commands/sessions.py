@@ -99,7 +99,8 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
         for note in () if as_json or events else opened.notes:
             screen.row(note, CARE)
         with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
-            outcome = await task  # what a tool prints is no answer
+            # What a tool prints is no answer.
+            outcome = await task
         screen.idle()
         if as_json:
             await _print_outcome(opened, outcome)

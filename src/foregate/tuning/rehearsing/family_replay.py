@@ -82,7 +82,8 @@ class FamilyReplay:
         try:
             return self.find_recording(link.session)
         except NothingRecorded:
-            return None  # whoever plays it says so
+            # Whoever plays it says so.
+            return None
         finally:
             self._sought.remove(link.session)
 

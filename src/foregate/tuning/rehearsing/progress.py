@@ -226,7 +226,8 @@ class Progress:
             again = self.recording.find_fate(repeated)
             if again.started is not None and repeated not in self._repeats.values():
                 self._repeats[own] = repeated
-                self.assumptions["repeats"] += not self._is_planned  # a plan sends again by itself, a model may not
+                # A plan sends again by itself, a model may not.
+                self.assumptions["repeats"] += not self._is_planned
                 return again
         raise NothingRecorded(f"`{call.name[:64]}` is let go here, which had not run, so no result is recorded")
 

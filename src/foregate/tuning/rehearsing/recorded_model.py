@@ -66,7 +66,8 @@ class RecordedVoice:
                 case RecordedUndo():
                     await self.session.take_back(step)
                 case RecordedMessage(answers="needs_input") if progress.has_repeats:
-                    continue  # it answered a question that nobody asks now
+                    # It answered a question that nobody asks now.
+                    continue
                 case RecordedEnd(body=body) if body.status == "failed" and self._fails_too:
                     raise ModelError(body.note)
                 case RecordedEnd(body=body) if body.status == "cancelled" and self._fails_too:
@@ -96,7 +97,8 @@ class RecordedModel(RecordedVoice):
                 self._progress.at -= 1
                 raise NothingRecorded(self._unheard)
             calls = self._progress.strip_repeats(step)
-            if calls or not step.response.calls:  # else all of it repeats what has run now
+            # Else all of it repeats what has run now.
+            if calls or not step.response.calls:
                 self._progress.begin_response(step, calls)
                 return replace(step.response, calls=tuple(calls))
 
@@ -125,7 +127,8 @@ class RecordedPlanner(RecordedVoice):
         if not self.has_more:
             if isinstance(self._progress.step, RecordedEnd):
                 self._progress.cancel()
-            await self._find_next(RecordedRound)  # the recording ends here: it says what comes instead
+            # The recording ends here: it says what comes instead.
+            await self._find_next(RecordedRound)
             raise NothingRecorded(self._unheard)
         time, body = self.round.answers[self._given]
         self._given += 1

@@ -228,7 +228,8 @@ class PlanHistory:
 
     def _take_fill(self, event: Event, body: PlanStepChanged) -> RecordedFailure | None:
         if body.status == "running" and body.ask is None and not body.attempt:
-            return None  # it goes on after a pause
+            # It goes on after a pause.
+            return None
         unanswered = self.asked and body.status in ("running", "failed")
         self.asked = body.ask.request if body.ask is not None else ""
         return RecordedFailure(event.seq, event.time, body.reason or "") if unanswered else None

@@ -52,7 +52,8 @@ class RecordedRunner(CallRunner):
         started = replace(build_start(permit, facts, fate.started.before, early=False, look=None), snapshot="")
         await self.session.record(Draft(started, actor))
         if fate.sandbox is None and fate.end is None:
-            raise RecordingEnds  # the process ended while it ran
+            # The process ended while it ran.
+            raise RecordingEnds
         if fate.sandbox is not None:
             await self.session.record(Draft(replace(fate.sandbox, call=call.id), "tool"))
             return ToolResult(fate.sandbox.ok, fate.sandbox.content)

@@ -114,7 +114,8 @@ def _add_knowledge(resource: SurveyedResource, state: SessionState, spec: ToolSp
     looked_at = resource.kind in _LOOKED_AT or (resource.kind is ResourceKind.OTHER and not named)
     task, evidence = state.task, state.ledger.newest_records(resource.resource)
     if resource.protected == "outside_workspace" and not elsewhere:
-        return resource  # what lies outside is named and never looked at
+        # What lies outside is named and never looked at.
+        return resource
     if elsewhere:
         own = task is not None and resource.resource in task.changed
     else:

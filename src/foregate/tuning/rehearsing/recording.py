@@ -102,7 +102,8 @@ class Recording:
             case TaskStarted(task=task):
                 self._task = task
             case UserMessage(text=text):
-                if self._more != text and not self.started.depth:  # the loop itself sends on what was said at a sheet
+                # The loop itself sends on what was said at a sheet.
+                if self._more != text and not self.started.depth:
                     self.steps.append(RecordedMessage(event.seq, event.time, text, self._paused))
                 self._paused = self._more = ""
             case ModelResponded(places=None, continues=None) as body:
@@ -281,7 +282,8 @@ class Recording:
 
     def _add_switch(self, event: Event, body: PolicyChanged | CatalogChanged) -> None:
         if event.actor == "parent":
-            return  # a child task is switched as its parent is
+            # A child task is switched as its parent is.
+            return
         if isinstance(body, PolicyChanged) and body.workspace is not None:
             self._halt(event, _MOVED)
         if self.history.is_carried_out:

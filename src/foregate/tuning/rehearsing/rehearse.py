@@ -51,7 +51,8 @@ def count_events(events: Iterable[Event]) -> SessionCounts:
             case CallAnswered(ruling="hold" | "deny"):
                 found.held += 1
             case ToolStarted(early=False, applies=None, call=call):
-                ran.add(call)  # one whose child task waited for a person is started once more
+                # One whose child task waited for a person is started once more.
+                ran.add(call)
             case _:
                 pass
     found.ran = len(ran)
@@ -126,7 +127,8 @@ async def _build_rehearsal(family: FamilyReplay, name: str, players: dict[str, S
     if known is not None:
         return await _count_part(family, *known)
     stopped = players[name].stopped if name in players else _explain_unplayed(family, recording)
-    then = SessionCounts() if stopped else count_events(recording.events)  # nothing of a child that is not begun now
+    # Nothing of a child that is not begun now.
+    then = SessionCounts() if stopped else count_events(recording.events)
     return Rehearsal(name, then=then, stopped=stopped, at=1 if stopped else 0, version=version)
 
 

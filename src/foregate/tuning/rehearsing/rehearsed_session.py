@@ -145,7 +145,8 @@ class RehearsedSession(Session):
 
     async def _switch_modes(self, body: PolicyChanged, step: RecordedSwitch) -> None:
         permitted = body.permissions
-        if permitted is not None:  # what a person permits at a sheet that nobody is shown now is not permitted
+        # What a person permits at a sheet that nobody is shown now is not permitted.
+        if permitted is not None:
             here, used = self.name, self._progress.used
             permitted = tuple(one for one in permitted if one.session != here or one.seq in used)
         again = replace(body, policy=None, layers=None, before=None, permissions=permitted)

@@ -129,7 +129,8 @@ def _explain_decisions(
         try:
             pages.append(build_decision_page(masked, session, point.address, kept=kept, masked=changed, proof=proof))
         except ForegateError:
-            left_out += 1  # what is masked in it is needed to judge it again
+            # What is masked in it is needed to judge it again.
+            left_out += 1
     return pages, left_out
 
 

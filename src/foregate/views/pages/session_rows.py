@@ -104,7 +104,8 @@ class RowBuilder:
         if self._asked is not None:
             self._attach_answer(build_answer(*self._asked, None, None), self._asked[1])
             self._asked = None
-        for call, place, body in self._unread:  # what a later call read may be what this one wrote
+        # What a later call read may be what this one wrote.
+        for call, place, body in self._unread:
             files = read_diffs(body.changes, self._parsed.get(body.call), self._kept)
             call.outcomes[place] = replace(call.outcomes[place], files=tuple(files))
         self._unread.clear()
@@ -143,7 +144,8 @@ class RowBuilder:
     def _add_call(self, row: Responding, seq: int, recorded: RecordedCall, actor: str, at: str = "") -> CallView:
         known = self._calls.get(recorded.id)
         if known is not None and any(known is call for call in row.calls):
-            return known  # a stage of a response whose calls were listed whole before
+            # A stage of a response whose calls were listed whole before.
+            return known
         read = recorded.call
         place = len(row.calls) + row.left_out + 1
         call = CallView(

@@ -158,7 +158,8 @@ def lay_out(text: str, width: int) -> list[Text]:
     """Return a block of Markdown, which holds nothing hidden, in lines of at most `width` columns."""
     try:
         lines = _render(text, width) if len(text) <= _LONGEST else []
-    except Exception:  # whatever a text makes a library do, it is shown
+    except Exception:
+        # Whatever a text makes a library do, it is shown.
         lines = []
     shown = "".join(line.plain for line in lines)
     if any(map(is_hidden, shown)) or _count_letters(shown) != _count_letters(text):

@@ -21,14 +21,22 @@ _RESULTS = compile_late(
     # pytest
     r"=* ?(?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+ in [\d.]+ ?s.*"
     r"|no tests ran in [\d.]+ ?s"
-    r"|(?:OK|FAILED)(?: \(.*\))?|Ran \d+ tests? in [\d.]+s"  # unittest
-    r"|test result: .*"  # cargo
-    r"|(?:ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)).*"  # go
-    r"|\s*(?:Tests|Test Suites|Test Files):?\s+\d.*"  # jest, vitest
-    r"|\s*\d+ (?:passing|failing|pending)(?: \(.*\))?"  # mocha
-    r"|# (?:pass|fail) \d+"  # node
-    r"|\d+ examples?, \d+ failures?.*"  # rspec
-    r"|(?:BUILD|Build) (?:SUCCESS|FAILURE|SUCCESSFUL|FAILED).*|Tests run: \d+, .*"  # maven, gradle
+    # Unittest.
+    r"|(?:OK|FAILED)(?: \(.*\))?|Ran \d+ tests? in [\d.]+s"
+    # Cargo.
+    r"|test result: .*"
+    # Go.
+    r"|(?:ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)).*"
+    # Jest, vitest.
+    r"|\s*(?:Tests|Test Suites|Test Files):?\s+\d.*"
+    # Mocha.
+    r"|\s*\d+ (?:passing|failing|pending)(?: \(.*\))?"
+    # Node.
+    r"|# (?:pass|fail) \d+"
+    # Rspec.
+    r"|\d+ examples?, \d+ failures?.*"
+    # Maven, gradle.
+    r"|(?:BUILD|Build) (?:SUCCESS|FAILURE|SUCCESSFUL|FAILED).*|Tests run: \d+, .*"
 )
 _COLOURS = compile_late(r"\x1b\[[0-9;]*m")
 

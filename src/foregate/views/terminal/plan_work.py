@@ -110,7 +110,8 @@ class PlanWork(Struct):
     async def drive(self, steps: Coroutine[None, None, T]) -> T:
         """Take the steps. The first Ctrl-C pauses a plan that runs after the call in hand, the second cancels it."""
         task = asyncio.ensure_future(steps)
-        aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
+        # What a tool prints is no report.
+        aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()
         try:
             with aside, interruptible(task, lambda: pause(self.driver, self.screen)):
                 return await task

@@ -76,7 +76,8 @@ class ProgressLines:
     def tell(self, done: int, whole: int) -> None:
         """Note how far the work has come; print a line where the last one is long ago and the work goes on."""
         now = self._clock()
-        if self._before < 0 or done <= self._before:  # further work begins
+        # Further work begins.
+        if self._before < 0 or done <= self._before:
             self._begun = self._told = now
             self._first = done
         self._before = done

@@ -50,7 +50,8 @@ def open_standard_streams() -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     sys.stdout = _wrap_output(sys.stdout, StandardOutput(1))
-    sys.stderr = _wrap_output(sys.stderr, StandardOutput(2, outlasts=True))  # who cannot be told is told nothing
+    # Who cannot be told is told nothing.
+    sys.stderr = _wrap_output(sys.stderr, StandardOutput(2, outlasts=True))
 
 
 def _wrap_output(before: TextIO | None, output: StandardOutput) -> TextIO:

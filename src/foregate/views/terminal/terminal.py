@@ -43,7 +43,8 @@ class Pipe:
         self._begun, self._begun_at = b"", 0
         self._started = self._ended = False
         self._reading = threading.Lock()
-        self._fd = os.dup(sys.stdin.fileno())  # of our own: a number that is closed elsewhere may be given to another
+        # Of our own: a number that is closed elsewhere may be given to another.
+        self._fd = os.dup(sys.stdin.fileno())
         self._more = asyncio.Event()
 
     async def next_line(self) -> InputLine | None:
@@ -93,7 +94,8 @@ class Pipe:
                     self._take_available()
                 loop.call_soon_threadsafe(self._more.set)
         except RuntimeError:
-            return  # the loop has ended and nobody waits for lines any more
+            # The loop has ended and nobody waits for lines any more.
+            return
 
     def _take_available(self) -> None:
         """Take what is there now, without waiting for more; the rest of a line at the end is a line."""
@@ -254,7 +256,8 @@ def prepare_history(file: Path) -> bool:
             if (size := os.fstat(descriptor).st_size) > REMEMBERED:
                 opened.seek(size - REMEMBERED)
                 _, beginning, kept = opened.read(REMEMBERED).partition(_BEGINNING)
-                with suppress(OSError):  # one that stays too long can be used all the same
+                # One that stays too long can be used all the same.
+                with suppress(OSError):
                     _replace_file(file, beginning + kept)
         return True
     return False
