@@ -55,7 +55,7 @@ class Outcome:
 
 def main(names: list[str]) -> int:
     """Print a table; return 1 where a step differs."""
-    report = Report("projects", "agent/sandbox", "agent/sandbox", "agent/workspace", "benchmarks/building")
+    report = Report("projects", "agent/sandbox", "agent/workspace", "benchmarks/building")
     with tempfile.TemporaryDirectory() as name, serve_registry() as port:
         base = Path(name).resolve()
         (base / "workspace").mkdir()

@@ -16,7 +16,7 @@ import foregate
 from foregate.assembly.home import Home
 from foregate.cli.commands.app import main
 from foregate.console import dial, tuning_worker
-from foregate.console.form import Refused
+from foregate.console.form import FormRefused
 from foregate.console.tuning_worker import TuningWorker
 from foregate.policy.source.load import load_policy
 from foregate.policy.source.suggestion import read_suggestion
@@ -213,7 +213,7 @@ async def test_more_questions_than_can_be_under_way_are_refused_and_closing_ends
     try:
         for number in range(8):
             assert await worker.ask(KEY, str(number), lambda view: go.wait()) is None
-        with pytest.raises(Refused, match="other keys are being worked on"):
+        with pytest.raises(FormRefused, match="other keys are being worked on"):
             await worker.ask(KEY, "one more", lambda view: None)
     finally:
         go.set()

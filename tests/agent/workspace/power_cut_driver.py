@@ -21,7 +21,7 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
-from foregate.agent.workspace import placement as renaming
+from foregate.agent.workspace import renaming
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_step import look_at_path
 from foregate.assembly.open import open_session
