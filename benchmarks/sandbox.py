@@ -249,7 +249,7 @@ def in_child(act: Callable[[], Timed]) -> Timed:
 
 def main() -> int:
     """Print every figure; return 1 where a bound is missed."""
-    report = Report("sandbox", "agent/sandbox", "agent/workspace", "agent/effects", "agent/sandbox")
+    report = Report("sandbox", "agent/sandbox", "agent/workspace", "agent/effects")
     with tempfile.TemporaryDirectory() as root:
         measure(Path(root), report)
     return report.end()
