@@ -30,7 +30,7 @@ SHORT: dict[str, Sequence[str]] = {
     "beside": (),
     "replay": (),
     "whatif": (),
-    "tuning": ("--turns", "2000"),
+    "tuning": ("--turns", "3000"),
     "verify": (),
     "resume": (),
     "planning": (),
