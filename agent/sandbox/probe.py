@@ -17,6 +17,9 @@ TRY = {
 }
 """By tier, the line of a shell that ends with 0 where a sandbox that shows a workspace holds."""
 _REFUSED = (errno.EPERM, errno.EACCES)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""What a machine says that has sandboxes and is short of something now."""
 
 
 class Probe(TypedDict):
@@ -25,6 +28,16 @@ class Probe(TypedDict):
     tier: Literal["full", "limited", "none"]
     reason: str
     cure: str
+
+
+def is_passing(step: str, number: int) -> bool:
+    """Whether a step failed by a fault of ours or for want of something, which says nothing about the machine.
+
+    Taken for a machine without sandboxes, it would let commands run unheld that are held there.
+    """
+    # A kernel without user namespaces says ENOSPC as well.
+    is_full = number in _FULL and step in ("upper", "layers", "scratch")
+    return step == "fault" or number in _PASSING or is_full
 
 
 def explain(failure: Failure) -> Probe:
@@ -39,8 +52,10 @@ def explain(failure: Failure) -> Probe:
         cure = "set TMPDIR to a folder this user can write to"
     elif failure["number"] == errno.ENOSYS:
         reason, cure = f"{reason} (Linux {os.uname().release})", "use Linux 5.12 or later"
-    elif failure["step"] in ("upper", "layers") and failure["number"] in (errno.ENOSPC, errno.EDQUOT):
+    elif failure["step"] in ("upper", "layers") and failure["number"] in _FULL:
         cure = "free some space there and start anew"
+    elif failure["step"] == "fault":
+        cure = "install Foregate again, and report it where that does not help"
     elif failure["step"] in ("overlay", "workspace"):
         cure = "use a workspace on a local file system into which no other is mounted"
     elif failure["step"] == "upper":

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from foregate.agent.sandbox.plan import HoldingTier, SandboxPlan
-from foregate.agent.sandbox.probe import TRY, Probe, explain
+from foregate.agent.sandbox.probe import TRY, Probe, explain, is_passing
 from foregate.agent.sandbox.starter import SandboxFailed, start_program
 from foregate.agent.sandbox.visible import is_inside, plan_read, show_needs
 from foregate.agent.workspace.matching_files import remember_files
@@ -21,7 +21,11 @@ from foregate.schemas.errors import WorkspaceError
 
 
 def find_tier(workspace: Workspace, policy: Policy) -> Probe:
-    """Return what this machine can do for a workspace, found out once by running a command in a sandbox."""
+    """Return what this machine can do for a workspace, found out once by running a command in a sandbox.
+
+    Raises WorkspaceError where it could not be found out, by a fault of ours or for want of memory or the like: then
+    no command is to run, since the machine may well have sandboxes.
+    """
     # Also one in memory.
     if workspace.root == Path("/"):
         return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
@@ -118,7 +122,10 @@ def _probe(root: str, path: str, limits: SandboxLimits) -> Probe:
 
 
 def probe_plan(make: Callable[[], SandboxPlan], line: str) -> Probe:
-    """Return what became of running a line of the shell, which finds out, in a sandbox."""
+    """Return what became of running a line of the shell, which finds out, in a sandbox.
+
+    Raises WorkspaceError where that says nothing about the machine; see `is_passing`.
+    """
     if sys.platform != "linux":
         return Probe(tier="none", reason="sandboxes are made of what only Linux has", cure="")
     try:
@@ -133,11 +140,18 @@ def probe_plan(make: Callable[[], SandboxPlan], line: str) -> Probe:
         finally:
             os.close(folder)
     except SandboxFailed as failed:
+        if is_passing(failed.failure["step"], failed.failure["number"]):
+            raise
         return explain(failed.failure)
-    except (OSError, WorkspaceError) as error:
+    except OSError as error:
+        if is_passing("start", error.errno or 0):
+            raise WorkspaceError(f"nothing ran: no sandbox can be started now ({error.strerror}); try again") from None
         return Probe(tier="none", reason=str(error), cure="")
     while not started.has_ended:
         started.look(wait=True)
-    if code := started.end():
+    code = started.end()
+    if code is None or code < 0:
+        raise WorkspaceError("nothing ran: what tried out a sandbox here was ended from outside; try again")
+    if code:
         return Probe(tier="none", reason=f"a sandbox started and did not hold (exit code {code})", cure="")
     return Probe(tier=plan["tier"], reason="", cure="")

@@ -46,7 +46,8 @@ _TRY = "test -w . && : > .foregate-probe && test ! -w /"
 def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
     """Return what this machine can hold work with, found out once by running a command in a sandbox.
 
-    With `limited` a command works in the workspace itself, where `find_reason_against` says nothing against it.
+    With `limited` a command works in the workspace itself, where `find_reason_against` says nothing against it. Raises
+    WorkspaceError where it could not be found out; see `find_tier`.
     """
     # Also one in memory.
     if workspace.root == Path("/"):
@@ -54,9 +55,9 @@ def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
     path = os.environ.get("PATH", os.defpath)
     try:
         folder = find_folder(workspace)
-        found = _probe(workspace.root, folder, path, policy.commands.sandbox)
     except WorkspaceError as error:
         return Probe(tier="none", reason=str(error), cure="")
+    found = _probe(workspace.root, folder, path, policy.commands.sandbox)
     if found["tier"] == "full" or folder.is_relative_to(workspace.root):
         return found
     return {**found, "tier": "limited"} if find_tier(workspace, policy)["tier"] == "limited" else found

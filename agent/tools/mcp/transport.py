@@ -28,7 +28,7 @@ from foregate.agent.tools.mcp.server_sandbox import CONFINED, ServerSandbox
 from foregate.agent.workspace.process import HeadTail
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.errors import InvalidJson, UsageError, WorkspaceError
 
 _CHUNK = 65536
 _TICK = 0.01
@@ -112,7 +112,7 @@ class ServerProcess:
                 )
             finally:
                 os.close(folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, WorkspaceError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(f"`{command[:80]}` could not be started: {why}") from None
 

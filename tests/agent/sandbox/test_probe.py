@@ -8,7 +8,7 @@ import pytest
 
 from foregate.agent.sandbox import probe as module
 from foregate.agent.sandbox.plan import Failure
-from foregate.agent.sandbox.probe import explain
+from foregate.agent.sandbox.probe import explain, is_passing
 from tests.agent.sandbox.place import Place
 
 UBUNTU = "kernel/apparmor_restrict_unprivileged_userns"
@@ -37,6 +37,7 @@ def test_the_probe_tells_why_a_plan_cannot_be_held(place: Place) -> None:
         ("upper", errno.ENOSPC, {}, "the step", "free some space"),
         ("layers", errno.EDQUOT, {}, "the step", "free some space"),
         ("machine", 0, {}, "the step", "Linux"),
+        ("fault", 0, {}, "the step", "install Foregate again"),
         ("clone", errno.EIO, {}, "the step", ""),
     ],
 )
@@ -50,3 +51,23 @@ def test_a_failed_step_has_a_reason_and_a_cure(
     assert reason in found["reason"]
     assert cure in found["cure"]
     assert bool(found["cure"]) == bool(cure)
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "passes"),
+    [
+        ("fault", 0, True),
+        ("start", errno.EMFILE, True),
+        ("namespaces", errno.EAGAIN, True),
+        ("clone", errno.ENOMEM, True),
+        ("upper", errno.ENOSPC, True),
+        ("layers", errno.EDQUOT, True),
+        ("scratch", errno.ENOSPC, True),
+        ("namespaces", errno.ENOSPC, False),
+        ("namespaces", errno.EPERM, False),
+        ("landlock", 0, False),
+        ("start", errno.ENOENT, False),
+    ],
+)
+def test_only_what_tells_of_the_machine_says_that_it_has_no_sandbox(step: str, number: int, passes: bool) -> None:
+    assert is_passing(step, number) == passes

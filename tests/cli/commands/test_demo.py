@@ -151,7 +151,7 @@ def test_without_sandboxes_it_says_so_and_shows_the_rest(tmp_path: Path) -> None
     out = io.StringIO()
     asyncio.run(run_demo(Console(file=out, width=80, highlight=False), tmp_path))
     shown = " ".join(out.getvalue().split())
-    assert "This machine has no sandbox (this is a test): commands ask" in shown
+    assert "No sandbox holds this command: it runs as you do. `foregate doctor` says why." in shown
     assert "verified: " in shown
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.sandbox.plan import Failure
 from foregate.agent.sandbox.probe import Probe
+from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
@@ -51,6 +53,20 @@ def test_where_there_is_no_sandbox_it_says_why_and_what_would_change_it(
     code, out, _ = cli("doctor", "--json")
     (sandbox,) = [one for one in json.loads(out) if one["name"] == "sandbox"]
     assert (code, sandbox["state"], sandbox["cure"]) == (0, "none", "sysctl x=1")
+
+
+def test_a_sandbox_that_fails_by_a_fault_of_its_own_is_no_machine_without_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise SandboxFailed(Failure(step="fault", number=0, sentence="the sandbox failed: NameError: x"))
+
+    monkeypatch.setattr(confinement, "_probe", fail)
+    code, out, _ = cli("doctor")
+    assert "sandbox: failed\n  the sandbox failed: NameError: x, so no command runs\n" in out
+    assert "\n  to change it: install Foregate again, and report it where that does not help\n" in out
+    assert "\nmcp servers: cannot be confined\n  one with `confine` is not started\n" in out
+    assert code == 0
 
 
 def test_a_workspace_or_policy_that_cannot_be_used_is_one_sentence(cli: Cli, tmp_path: Path) -> None:

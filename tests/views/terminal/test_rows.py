@@ -25,7 +25,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Standing
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import Change
-from foregate.schemas.tool_spec import Resource, ResourceKind
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.queries.decisions import read_decisions
 from foregate.views.terminal.event_rows import LONGEST, format_event, format_ruling, is_notable
@@ -42,6 +42,7 @@ from foregate.views.terminal.screen import Screen
 from foregate.views.terminal.sheet import list_keys
 from foregate.views.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from tests.events import tool_finished
+from tests.views.terminal.test_task_work import started
 
 HELD = Decision(
     "evidence",
@@ -324,6 +325,19 @@ def test_the_reason_of_a_call_that_is_held_again_is_said_once_a_task() -> None:
         screen.show_event(event(TaskStarted(task=2, depth=0)))
         screen.show_event(event(judged(replace(HELD, summary=why))))
     assert "has not been looked at" in shown.get()
+
+
+def test_a_session_whose_commands_nothing_holds_says_so_once_and_not_of_a_look() -> None:
+    screen = Screen(Console(width=80, file=io.StringIO()))
+    finished = tool_finished("run_command", "make", content="", duration=1)
+    with screen.console.capture() as shown:
+        for confinement, effect in (("full", Effect.EXECUTE), ("none", Effect.OBSERVATION)):
+            screen.show_event(event(replace(started(finished, effect), confinement=confinement)))
+    assert "No sandbox" not in shown.get()
+    with screen.console.capture() as shown:
+        for _ in range(2):
+            screen.show_event(event(replace(started(finished, Effect.EXECUTE), confinement="none")))
+    assert shown.get().count("No sandbox holds this command: it runs as you do. `foregate doctor` says why.") == 1
 
 
 def test_the_history_says_of_calls_that_did_not_run_why_and_which_failed() -> None:

@@ -233,7 +233,7 @@ async def run_demo(console: Console, place: Path) -> None:
     screen.say(INTRODUCTION)
     opened = await _open_demo_session(screen, folder, home)
     try:
-        for note in (*opened.notes, *describe_missing_sandbox(opened.session)):
+        for note in opened.notes:
             screen.row(note, CARE)
         await _send_messages(screen, opened, folder)
     finally:
@@ -260,14 +260,6 @@ async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSe
     opened = await open_session(setting)
     person.session = opened.session
     return opened
-
-
-def describe_missing_sandbox(session: Session) -> Iterator[str]:
-    """Yield a sentence where this machine has no sandbox for commands that change something."""
-    from foregate.agent.workspace.work_sandbox import find_work_tier
-
-    if (found := find_work_tier(session.workspace, session.policy))["tier"] == "none":
-        yield f"This machine has no sandbox ({found['reason']}): commands ask before they run."
 
 
 async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:

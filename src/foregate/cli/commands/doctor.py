@@ -18,7 +18,12 @@ from foregate.schemas.version import __version__
 from foregate.views.terminal.exit_codes import COMPLETED, STATUS, run_async
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foregate.agent.sandbox.probe import Probe
+    from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.setting import SessionOptions
+    from foregate.policy.policy import Policy
 
 
 _LONG = 100_000
@@ -118,16 +123,19 @@ _READING = {
     "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
     "limited": "commands that only read see no more than in `full` but names, change nothing and reach nobody",
     "none": "commands that only read run as you do, from a short list",
+    "failed": "no command runs",
 }
 _CHANGING = {
     "full": "commands that change something work on a copy of the workspace, and what they change is judged",
     "limited": "commands that change something work in the workspace, and what they change is taken out and judged",
     "none": "commands that change something ask, and run as you do",
+    "failed": "no command runs",
 }
 _SERVERS = {
     "full": "`confine: read` holds one as it does such a command, `confine: work` lets it write to the workspace",
     "limited": "one with `confine` is not started, since that takes the tier `full`",
     "none": "one with `confine` is not started",
+    "failed": "one with `confine` is not started",
 }
 """What each tier of confinement means for commands that read, for those that change something, and for servers."""
 
@@ -146,7 +154,7 @@ def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
     space = LocalWorkspace(workspace, Home.path() / "sandboxes")
     try:
         _, chosen = choose_policy(setting, space.root)
-        probe, work = find_tier(space, chosen), find_work_tier(space, chosen)
+        (tier, reason, cure), work = _try_sandbox(find_tier, space, chosen), _try_sandbox(find_work_tier, space, chosen)
     finally:
         space.close()
     home, compiled = Home.path(), find_default(FOLDER) is not None
@@ -155,20 +163,20 @@ def examine(workspace: Path, policy: str | None) -> list[MachineFinding]:
         MachineFinding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
         MachineFinding(
             name="sandbox",
-            state=probe["tier"],
-            why=", so ".join(filter(None, (probe["reason"], _READING[probe["tier"]]))),
-            cure=probe["cure"],
+            state=tier,
+            why=", so ".join(filter(None, (reason, _READING[tier]))),
+            cure=cure,
         ),
         MachineFinding(
             name="work",
-            state=work["tier"],
-            why=", so ".join(filter(None, (work["reason"], _CHANGING[work["tier"]]))),
-            cure=work["cure"] if work["cure"] != probe["cure"] else "",
+            state=work[0],
+            why=", so ".join(filter(None, (work[1], _CHANGING[work[0]]))),
+            cure=work[2] if work[2] != cure else "",
         ),
         MachineFinding(
             name="mcp servers",
-            state="can be confined" if probe["tier"] == "full" else "cannot be confined",
-            why=_SERVERS[probe["tier"]],
+            state="can be confined" if tier == "full" else "cannot be confined",
+            why=_SERVERS[tier],
             cure="",
         ),
         MachineFinding(
@@ -205,6 +213,24 @@ def examine_model(setting: SessionOptions) -> MachineFinding:
         why = "no endpoint is named, so that only what the rehearsal model understands works"
         cure = "set OPENAI_BASE_URL to the address of an endpoint, and OPENAI_API_KEY to its key where it wants one"
     return MachineFinding(name="model", state=state, why=why, cure=cure)
+
+
+def _try_sandbox(
+    find: Callable[[Workspace, Policy], Probe], workspace: Workspace, policy: Policy
+) -> tuple[str, str, str]:
+    """Return the tier that was found out, why, and what to do about it; `failed` where no command is let run."""
+    from foregate.agent.sandbox.probe import explain
+    from foregate.agent.sandbox.starter import SandboxFailed
+    from foregate.schemas.errors import WorkspaceError
+
+    try:
+        found = find(workspace, policy)
+    except SandboxFailed as failed:
+        explained = explain(failed.failure)
+        return "failed", explained["reason"], explained["cure"]
+    except WorkspaceError as error:
+        return "failed", str(error), ""
+    return found["tier"], found["reason"], found["cure"]
 
 
 def check_snapshots(log: Path) -> MachineFinding:

@@ -80,7 +80,7 @@ class Screen:
         self._looks: set[str] = set()
         """Those of them that only look at something."""
         self._flow = _build_flow(console)
-        self._has_streamed = False
+        self._has_streamed = self._has_warned = False
 
     def say(self, content: str | Text = "", style: str = "") -> None:
         """Print a line of ours; text that is not ours goes through `show`."""
@@ -120,7 +120,8 @@ class Screen:
             self.rows(format_event(self._shorten_known(event), self.console.width))
             self.work.add(body)
         match event.body:
-            case ToolStarted(tool=tool, target=target, effect=effect, call=call):
+            case ToolStarted(tool=tool, target=target, effect=effect, call=call) as body:
+                self._warn_unheld(body)
                 self._looks |= {call} if effect is Effect.OBSERVATION else set()
                 self.busy(f"{tool} {target}".strip())
             case NeedRaised(need=need) if need.who != "person":
@@ -135,6 +136,12 @@ class Screen:
                 self.work, self._reasons = TaskWork(), set()
             case TaskEnded() | TaskPaused():
                 self.idle()
+
+    def _warn_unheld(self, started: ToolStarted) -> None:
+        """Say once that nothing holds the commands of a session, which then do what their words do outside of it."""
+        if started.confinement == "none" and started.effect.changes and not self._has_warned:
+            self._has_warned = True
+            self.row("No sandbox holds this command: it runs as you do. `foregate doctor` says why.", CARE)
 
     def _shorten_known(self, event: Event) -> Event:
         """Return a judgement without the reasons that were shown before: a model that tries again is told them again,

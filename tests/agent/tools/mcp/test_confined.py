@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.sandbox.landlock import has_landlock
+from foregate.agent.tools.mcp import server_sandbox
 from foregate.agent.tools.mcp.definition import Pins
 from foregate.agent.tools.mcp.mcp_tools import McpTools
 from foregate.agent.tools.mcp.server_configuration import read_servers
@@ -24,8 +25,9 @@ from foregate.agent.tools.mcp.server_sandbox import list_folders
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.policy.source.load import default_policy
+from foregate.schemas.errors import WorkspaceError
 from tests.agent.tools.mcp.conftest import Bench
 
 TRYING = Path(__file__).with_name("trying_server.py")
@@ -220,6 +222,21 @@ async def test_a_machine_without_sandboxes_starts_no_server_that_is_to_be_confin
     assert servers.servers[0].definitions == []
     assert "it is to be confined (`confine: read`), which this machine cannot" in servers.failed["one"]
     assert "`confine: none`" in servers.failed["one"]
+
+
+async def test_a_sandbox_that_fails_by_a_fault_of_its_own_starts_no_server(
+    bench: Bench, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise WorkspaceError("the sandbox failed: NameError: x")
+
+    monkeypatch.setattr(server_sandbox, "find_tier", fail)
+    configured, _ = read_servers(bench.serve({"one": trying("read")}))
+    pins = Pins(bench.home / "mcp-pins.json")
+    servers = await McpTools.start(configured, default_policy(), pins, {"PATH": "/usr/bin:/bin"}, workspace)
+    await servers.close()
+    assert servers.servers[0].definitions == []
+    assert servers.failed["one"].endswith("could not be started: the sandbox failed: NameError: x")
 
 
 def test_the_folders_of_what_a_server_is_given_are_shown_with_the_project_they_belong_to(tmp_path: Path) -> None:
