@@ -18,8 +18,7 @@ from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.rehearsing.family_replay import PolicyAgain
-from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun, find_families
-from foregate.tuning.rehearsing.rehearse import SessionCounts, rehearse
+from foregate.tuning.rehearsing.rehearse import RehearsalRun, SessionCounts, find_families, rehearse
 from tests.agent import corpus
 from tests.policies import policy_with
 from tests.tuning.rehearsing.families import DONE, Message, delegate, list_events, play_messages
@@ -98,7 +97,8 @@ async def test_a_log_under_another_version_counts_only_where_this_one_judges_it_
     (alike,) = await rehearse(lambda name: events, ["s"], off, NOTHING)
     assert (alike.stopped, alike.version) == ("", "0.0.1")
     ran = next(event for event in events if event.kind == "tool_started")
-    odd = [*events, replace(ran, seq=events[-1].seq, body=replace(ran.body, call="c99.1"))]  # type: ignore[arg-type]
+    odd = list(events)
+    odd.insert(events.index(ran), replace(ran, body=replace(ran.body, call="c99.1")))  # type: ignore[arg-type]
     (other,) = await rehearse(lambda name: odd, ["s"], off, NOTHING)
     assert (
         other.stopped == "Foregate 0.0.1 recorded it, and this one comes to something else under the very same policy"

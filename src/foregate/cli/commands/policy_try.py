@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from foregate.policy.source.layers import Layer
     from foregate.schemas.strict_json import Json
     from foregate.tuning.phases import Phase, Phases
-    from foregate.tuning.rehearsing.rehearsal_run import RehearsalTally, RehearsedPart
-    from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts
+    from foregate.tuning.rehearsing.rehearse import Rehearsal, RehearsalTally, RehearsedPart, SessionCounts
 
 
 Replay = Annotated[bool, take("--replay", "Play whole sessions again instead, from end to end; nothing runs.")]
@@ -115,8 +114,7 @@ def _play_again(layer: Layer, assumed: Assumption | None, sessions: list[str] | 
     """Print what each session costs when it is played again, and on a terminal how many were played so far."""
     from foregate.assembly.home import find_judged_sessions
     from foregate.gates.replay.assumption import NOTHING
-    from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun
-    from foregate.tuning.rehearsing.rehearse import Rehearsal
+    from foregate.tuning.rehearsing.rehearse import Rehearsal, RehearsalRun
 
     assumed = assumed or NOTHING
     with open_home_log() as log:
@@ -215,7 +213,7 @@ def format_rehearsals(played: Iterable[Rehearsal], tally: RehearsalTally, file: 
     if left := sum(1 for _ in notable):
         rows.append((f"... and {left} more; --json lists them all",))
     rows.append(("",))
-    parts = [part for part in (tally.whole, tally.supposed, tally.stopped) if part.sessions]
+    parts = [part for part in tally.parts if part.sessions]
     rows += [(f"{_TITLES[part.name]}: {part.sessions}", *_list_counts(part.then, part.now)) for part in parts]
     yield from format_table(rows, width)
     yield from _format_remarks(tally, make_visible(file))

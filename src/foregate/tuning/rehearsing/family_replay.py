@@ -13,7 +13,7 @@ from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from foregate.tuning.rehearsing.progress import Progress
-from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, RecordedUndo
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, find_end
 from foregate.tuning.rehearsing.recording import Recording
 
 ReplacePolicy = Callable[[Mapping[str, Json]], Policy]
@@ -124,6 +124,7 @@ class FamilyReplay:
     def check_ended(self, name: str) -> None:
         """Raise NothingRecorded where something was done in a child task once it had ended."""
         part = self.parts[name]
-        if any(isinstance(step, (RecordedUndo, RecordedHalt)) for step in part.recording.steps[part.at :]):
+        left = (step for step in part.recording.steps[part.at :] if find_end(step) is None)
+        if any(isinstance(step, (Event, RecordedHalt)) for step in left):
             part.stopped = "something was undone in it once it had ended, which is not played again"
             raise NothingRecorded(f"{_IN_CHILD}`{part.recording.name}`: {part.stopped}")

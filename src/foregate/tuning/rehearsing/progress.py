@@ -17,14 +17,14 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.session_link import is_of_other_session, name_call
 from foregate.schemas.tool_call import ToolCall
-from foregate.tuning.rehearsing.plan_progress import PlanProgress
-from foregate.tuning.rehearsing.recorded_plan import RecordedRound
+from foregate.tuning.rehearsing.recorded_plan import PlanProgress
 from foregate.tuning.rehearsing.recorded_steps import (
     NothingRecorded,
     RecordedAnswer,
     RecordedFate,
     RecordedMessage,
     RecordedResponse,
+    RecordedRound,
     RecordedSwitch,
     RecordingEnds,
     Step,

@@ -1,20 +1,19 @@
-"""What playing a recorded session again takes its way through: what was said, answered, switched, done and ended."""
+"""The steps of a recorded session: what was said, answered, planned, switched, undone and ended, in their order."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foregate.evidence.state.recorded_turns import InForce
-from foregate.schemas.event import Actor, NeedAnswered
+from foregate.schemas.event import Event, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,
-    CatalogChanged,
     Checkpoint,
     EffectUndone,
     OutcomeUnknown,
-    PolicyChanged,
     SandboxEnded,
     TaskEnded,
     ToolFinished,
@@ -22,7 +21,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import ModelResponse
-from foregate.tuning.rehearsing.recorded_plan import PlanStep
+from foregate.schemas.task_plan import PlanProposed, RecordedConfiguration
 
 
 class RecordingEnds(BaseException):
@@ -66,66 +65,108 @@ class RecordedFate(Struct):
         return self.answered.code if self.answered is not None else "ran" if self.end is not None else ""
 
 
-class RecordedResponse(Struct):
+class RecordedStep(Struct):
+    """A step of the session's way: the event with which it begins, and its time as UTC text."""
+
+    seq: int
+    time: str
+
+
+class RecordedResponse(RecordedStep):
     """A response of the model, whole, with the ids its calls had then, and what was answered about them.
 
     `asked` is the hash of what it was asked where it fills in a task of a plan, `refused` why its calls were not taken.
     """
 
-    seq: int
-    time: str
-    task: int
     response: ModelResponse
     asked: str = ""
     refused: str = ""
     answers: list[RecordedAnswer] = field(default_factory=list)
 
 
-class RecordedMessage(Struct, frozen=True):
+class RecordedMessage(RecordedStep):
     """A message that somebody sent; `answers` what the task had paused for, "" for nothing."""
 
-    seq: int
-    time: str
     text: str
     answers: str
 
 
-class RecordedSwitch(Struct, frozen=True):
-    """Something that a person switched, or other tools."""
+class RecordedSwitch(RecordedStep):
+    """Something that a person switched, or other tools: the event, and what is in force from it on."""
 
-    seq: int
-    body: PolicyChanged | CatalogChanged
-    actor: Actor
+    event: Event
     in_force: InForce
 
 
-class RecordedUndo(Struct, frozen=True):
-    """A step of taking back what a call changed, and by whom."""
-
-    seq: int
-    body: EffectUndone | Checkpoint
-    actor: Actor
-
-    @property
-    def call(self) -> str:
-        """The id of that call; one of a session that this one resumes has that session's name before it."""
-        return self.body.undo if isinstance(self.body, Checkpoint) else self.body.call
-
-
-class RecordedEnd(Struct, frozen=True):
-    """How a task ended."""
-
-    seq: int
-    body: TaskEnded
-
-
-class RecordedHalt(Struct, frozen=True):
+class RecordedHalt(RecordedStep):
     """From here on the session is not played: why, in one sentence."""
 
-    seq: int
+    why: str
+
+
+class RecordedRound(RecordedStep):
+    """One round of questions to the planning model, with the look at the workspace before it and what it proposed.
+
+    `request` is the hash of the first question: the others follow from it and the answers.
+    """
+
+    gate: str
+    look: str
+    request: str
+    answers: list[tuple[str, NeedAnswered]] = field(default_factory=list)
+    proposal: PlanProposed | None = None
+
+
+class RecordedExecution(RecordedStep):
+    """Somebody had the plan that waited carried out, with a yes beforehand or with a question before each task.
+
+    One that `resumes` resumed a plan that had paused.
+    """
+
+    resumes: bool = False
+    unseen: bool = False
+    step: bool = False
+    configuration: RecordedConfiguration | None = None
+
+
+class RecordedRetry(RecordedStep):
+    """Somebody had tasks of an ended plan tried again, of all that had failed."""
+
+    failed: frozenset[int]
+    tasks: list[int]
+
+
+class RecordedFailure(RecordedStep):
+    """The execution model gave no answer: why."""
+
     why: str
 
 
 Step: TypeAlias = (
-    RecordedMessage | RecordedResponse | RecordedSwitch | RecordedUndo | RecordedEnd | RecordedHalt | PlanStep
+    RecordedMessage
+    | RecordedResponse
+    | RecordedSwitch
+    | RecordedHalt
+    | RecordedRound
+    | RecordedExecution
+    | RecordedRetry
+    | RecordedFailure
+    | Event
 )
+"""An event is a step by itself where a call was undone, a task ended, a person brought a plan along, or what a task of
+an ended plan had done was undone."""
+
+
+def find_end(step: Step | None) -> TaskEnded | None:
+    """Return how the task ended where that is the step, else None."""
+    return step.body if isinstance(step, Event) and isinstance(step.body, TaskEnded) else None
+
+
+def find_undone_call(body: EffectUndone | Checkpoint) -> str:
+    """Return the call that a step of undoing is about; one of a resumed session has that session's name before it."""
+    return body.undo if isinstance(body, Checkpoint) else body.call
+
+
+def name_undone_call(body: EffectUndone | Checkpoint, call: str) -> EffectUndone | Checkpoint:
+    """Return the same step of undoing about the call that has this id now."""
+    return replace(body, undo=call) if isinstance(body, Checkpoint) else replace(body, call=call)

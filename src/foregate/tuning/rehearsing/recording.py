@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.recorded_turns import LAYING, InForce
+from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -22,7 +23,6 @@ from foregate.schemas.event_body import (
     SessionStarted,
     TaskEnded,
     TaskPaused,
-    TaskStarted,
     ToolFinished,
     ToolStarted,
     UserMessage,
@@ -30,16 +30,14 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Survey
-from foregate.tuning.rehearsing.recorded_plan import PlanHistory, PlanStep
+from foregate.tuning.rehearsing.recorded_plan import PlanHistory
 from foregate.tuning.rehearsing.recorded_steps import (
     RecordedAnswer,
-    RecordedEnd,
     RecordedFate,
     RecordedHalt,
     RecordedMessage,
     RecordedResponse,
     RecordedSwitch,
-    RecordedUndo,
     Step,
 )
 
@@ -65,15 +63,15 @@ class Recording:
         """By the id of a call, and whether it is of what its sandbox changed; with what was in force then."""
         self.changed: set[str] = set()
         """The calls whose things had changed while somebody was asked about them."""
-        plans = earlier.history.plans if earlier is not None and earlier.has_configuration else []
-        self.history: PlanHistory = PlanHistory(plans[-1] if plans else None)
+        has_plans = earlier is not None and earlier.has_configuration
+        self.history: PlanHistory = PlanHistory(earlier.history if earlier is not None and has_plans else None)
         self.planned: dict[str, RecordedResponse] = {}
         """By the id of a call that a plan sent in the model's place, the response with which it did."""
         self.in_force = InForce()
         self.attended: bool | None = None
         self.last = 0
-        self._task = 0
-        self._paused = self._more = ""
+        self._state = SessionState()
+        """The session before the event in hand."""
         self._response: RecordedResponse | None = None
         self._looked: Event | None = None
         self._raised: dict[str, tuple[NeedRaised, bool]] = {}
@@ -88,8 +86,12 @@ class Recording:
         proposals = [event.body for event in rest if isinstance(event.body, PlanProposed)]
         named = all(body.configuration is not None for body in proposals)
         self.has_configuration: bool = named and bool(proposals or self.history.left)
+        self._state.apply(first)
         for event in rest:
             self._take_event(event)
+            self._state.apply(event)
+            if self.has_configuration:
+                self.history.state.apply(event)
 
     def _take_event(self, event: Event) -> None:
         self.last = event.seq
@@ -99,13 +101,11 @@ class Recording:
         if self.has_configuration and self._take_plan_event(event):
             return
         match event.body:
-            case TaskStarted(task=task):
-                self._task = task
             case UserMessage(text=text):
                 # The loop itself sends on what was said at a sheet.
-                if self._more != text and not self.started.depth:
+                said_before = ("more", text) == self._state.running_task.after_turn
+                if not said_before and not self.started.depth:
                     self.steps.append(RecordedMessage(event.seq, event.time, text, self._paused))
-                self._paused = self._more = ""
             case ModelResponded(places=None, continues=None) as body:
                 self._add_response(event, body)
             case NeedRaised(need=Need(gate="task_plan" | "plan_results")):
@@ -113,7 +113,7 @@ class Recording:
             case ModelResponded(continues=None) as body:
                 self._add_planned(event, body)
             case NeedRaised() as body:
-                sandboxed = self._is_sandboxed(body.need)
+                sandboxed = self._state.open is not None and self._state.open.sandbox is not None
                 self._raised[body.need.gate] = body, sandboxed
                 self._asked_on |= set() if sandboxed else {body.survey_hash}
             case NeedAnswered() as body:
@@ -125,18 +125,16 @@ class Recording:
             case PolicyChanged() | CatalogChanged() as body:
                 self._add_switch(event, body)
             case TaskPaused(reason=reason):
-                self._paused = reason
                 self.history.note_pause(reason)
-            case TaskEnded() as body:
-                self._paused = ""
+            case TaskEnded():
                 self.history.note_end()
-                self.steps.append(RecordedEnd(event.seq, body))
+                self.steps.append(event)
             case EffectUndone() | Checkpoint() as body if self.history.is_running and not self._paused:
                 self.history.take_undo(body)
             case EffectUndone() | Checkpoint() if self.history.is_running:
                 self._halt(event, _TAKEN_BACK)
-            case EffectUndone() | Checkpoint() as body if not self._is_waiting:
-                self.steps.append(RecordedUndo(event.seq, body, event.actor))
+            case EffectUndone() | Checkpoint() if not self._is_waiting:
+                self.steps.append(event)
             case EffectUndone() | Checkpoint():
                 self._halt(event, _UNDONE)
             case OutcomeResolved():
@@ -153,13 +151,13 @@ class Recording:
             response = replace(response, calls=whole.calls, order=whole.order, deferred=tuple(sorted(whole.deferred)))
         asked = self.history.asked
         self.history.take_response(event.seq)
-        self._response = RecordedResponse(event.seq, event.time, self._task, response, asked, body.refused)
+        self._response = RecordedResponse(event.seq, event.time, response, asked, body.refused)
         self.steps.append(self._response)
 
     def _add_planned(self, event: Event, body: ModelResponded) -> None:
         """Take in calls that a plan sends in the model's place: what it sends it knows by itself when played again."""
         calls = tuple(call.id for call in body.response.calls)
-        self._response = RecordedResponse(event.seq, event.time, self._task, body.response)
+        self._response = RecordedResponse(event.seq, event.time, body.response)
         self.planned |= dict.fromkeys(calls, self._response)
         if self.history.is_running:
             self.history.take_response(event.seq)
@@ -168,7 +166,7 @@ class Recording:
     def _take_plan_event(self, event: Event) -> bool:
         """Take in an event that is about a plan and needs nothing else; return whether it was one."""
         history = self.history
-        found: PlanStep | str | None = None
+        found: Step | str | None = None
         if (again := self._find_resumption(event)) is not None:
             self.steps.append(again)
         match event.body:
@@ -179,7 +177,6 @@ class Recording:
                 look = looked.turn.surveys[0].call if isinstance(looked, TurnJudged) else ""
                 found = history.take_need(event, body, self._looked, look)
             case NeedAnswered(answer=Answer(gate="task_plan" | "plan_results")) as body:
-                self._paused = ""
                 history.take_answer(event, body)
             case PlanProposed() as body:
                 found = history.take_proposal(event, body)
@@ -187,7 +184,6 @@ class Recording:
                 self._begin_execution(event)
                 found = history.take_confirmation(event, body, self.in_force)
             case PlanStepChanged() as body:
-                self._paused = ""
                 found = history.take_change(event, body)
             case _:
                 return False
@@ -197,7 +193,7 @@ class Recording:
             self.steps.append(found)
         return True
 
-    def _find_resumption(self, event: Event) -> PlanStep | None:
+    def _find_resumption(self, event: Event) -> Step | None:
         match event.body:
             case PlanStepChanged() | ModelResponded() | TurnJudged():
                 return self.history.take_resumption(event)
@@ -213,13 +209,17 @@ class Recording:
             self.steps[-1] = self.history.begin_execution(said.seq, said.time)
         elif isinstance(event.body, PlanConfirmed) and not event.body.approved and self._paused == "awaiting_approval":
             self.steps.append(self.history.begin_execution(event.seq, event.time))
-            self._paused = ""
+
+    @property
+    def _paused(self) -> str:
+        """What the task has paused for, "" where it runs or there is no task."""
+        return self._state.task.paused if self._state.task is not None else ""
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether a call of the newest response has not come to anything yet."""
-        calls = self._response.response.calls if self._response is not None else ()
-        return not all(self.find_fate(call.id).code for call in calls)
+        """Whether a call of the newest response has no outcome yet."""
+        turn, program = self._state.open, self._state.program
+        return bool((turn and turn.unanswered) or (program and program.unanswered))
 
     def _note_look(self, event: Event) -> None:
         """Note where looks begin that no response asks for, as one at the workspace before a plan is asked for."""
@@ -237,20 +237,14 @@ class Recording:
 
     def _halt(self, event: Event, why: str) -> None:
         """Stop here, before the response in hand where it is in the middle of one."""
-        if self._is_waiting and any(step is self._response for step in self.steps):
-            assert self._response is not None
-            self.steps.insert(self.steps.index(self._response), RecordedHalt(self._response.seq, why))
+        in_hand = next((step for step in self.steps if step is self._response), None) if self._is_waiting else None
+        if in_hand is not None:
+            self.steps.insert(self.steps.index(in_hand), RecordedHalt(in_hand.seq, in_hand.time, why))
         else:
-            self.steps.append(RecordedHalt(event.seq, why))
-
-    def _is_sandboxed(self, need: Need) -> bool:
-        fates = [self.fates.get(call) for call in need.calls]
-        return any(fate is not None and fate.sandbox is not None and not fate.code for fate in fates)
+            self.steps.append(RecordedHalt(event.seq, event.time, why))
 
     def _add_answer(self, event: Event, body: NeedAnswered) -> None:
         raised, sandboxed = self._raised.pop(body.answer.gate, (None, False))
-        if body.answer.gate == "loop" and body.answer.choice == "more":
-            self._more = body.answer.words
         if self._response is not None and raised is not None:
             self._response.answers.append(RecordedAnswer(event.seq, event.time, raised.need, body, sandboxed))
 
@@ -288,7 +282,7 @@ class Recording:
             self._halt(event, _MOVED)
         if self.history.is_carried_out:
             self._halt(event, _SWITCHED)
-        self.steps.append(RecordedSwitch(event.seq, body, event.actor, self.in_force))
+        self.steps.append(RecordedSwitch(event.seq, event.time, event, self.in_force))
 
     def find_fate(self, call: str) -> RecordedFate:
         """Return what became of a call, by the id it had then; of one that nothing is known of, nothing."""
