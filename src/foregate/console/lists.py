@@ -17,6 +17,7 @@ from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
 from foregate.telemetry.queries.rows import DecisionRow, SessionRow
 from foregate.views.pages.words import STATE, describe_state
+from foregate.views.terminal.audit_lists import DECISIONS, SESSIONS
 from foregate.views.terminal.exit_codes import STATUS
 
 PAGE = 100
@@ -56,7 +57,7 @@ async def show_sessions(console: Console, request: Request) -> Response:
     later = query.build_address("/sessions", **{"from": start + PAGE}) if len(rows) > start + PAGE else ""
     sessions = [build_session(row) for row in rows[start : start + PAGE]]
     states = [(state, describe_state(state)) for state in STATES]
-    about: dict[str, Any] = {"query": query, "states": states, "later": later}
+    about: dict[str, Any] = {"query": query, "states": states, "later": later, "describe_row": SESSIONS.describe_row}
     follow = await console.follow_all()
     return console.render("sessions.html.j2", "sessions", follow=follow, sessions=sessions, start=start, **about)
 
@@ -103,6 +104,6 @@ async def show_decisions(console: Console, request: Request) -> Response:
     rows = await console.index.ask(find)
     later = query.build_address("/decisions", after=rows[PAGE - 1].id) if len(rows) > PAGE else ""
     about: dict[str, Any] = {"query": query, "gates": ALL_GATES, "standings": STANDINGS, "later": later}
-    about |= {"origins": ORIGINS, "is_open": any(map(query.get, FURTHER))}
+    about |= {"describe_row": DECISIONS.describe_row, "origins": ORIGINS, "is_open": any(map(query.get, FURTHER))}
     follow = await console.follow_all() if after is None else ""
     return console.render("decisions.html.j2", "decisions", follow=follow, rows=rows[:PAGE], **about)

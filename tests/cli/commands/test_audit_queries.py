@@ -16,11 +16,11 @@ import pytest
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from foregate.cli.commands.audit_lists import DECISIONS, PASSAGES, SESSIONS
-from foregate.cli.commands.listing import defuse_cell
 from foregate.cli.commands.selecting import parse_range
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.queries.rows import DecisionRow, FoundText, SessionRow
+from foregate.views.terminal.audit_lists import DECISIONS, PASSAGES, SESSIONS
+from foregate.views.terminal.listing import defuse_cell
 from tests.cli.conftest import Cli, parse_lines
 
 EDIT = "in a.txt replace teh with the"

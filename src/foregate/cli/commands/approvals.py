@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.listing import Column, Forms, Listing
+from foregate.cli.commands.listing import Forms, show_list
 from foregate.cli.commands.options import take
 from foregate.views.terminal.approval_rows import describe_standing, name_asked
 from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.listing import Column, Listing
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,7 +41,7 @@ QUESTIONS = Listing(
 def list_open(as_json: options.AsJson = False) -> None:
     """List the questions that are open, from the logs of their sessions."""
     rows = run_async(_read_rows())
-    QUESTIONS.show(rows, Forms(as_json=as_json))
+    show_list(QUESTIONS, rows, Forms(as_json=as_json))
     if not rows and not as_json:
         typer.echo("nothing waits for an answer", err=True)
 

@@ -57,9 +57,9 @@ def list_sessions(
     as_json: options.AsJson = False,
 ) -> None:
     """List the sessions of the log, newest first. What is said of a decision selects the sessions that hold one."""
-    from foregate.cli.commands.audit_lists import SESSIONS
     from foregate.cli.commands.keeping_reports import format_missing
-    from foregate.cli.commands.listing import Forms
+    from foregate.cli.commands.listing import Forms, show_list
+    from foregate.views.terminal.audit_lists import SESSIONS
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
@@ -67,7 +67,7 @@ def list_sessions(
         options.print_problems(format_missing(log.find_missing()))
         found = index.list_sessions(wanted, limit=limit or 0)
         marks = {name: {"signed": about} for name, about in _read_sign_offs(log).items()}
-        SESSIONS.show(({**row.to_json(), **marks.get(row.session, {})} for row in found), forms)
+        show_list(SESSIONS, ({**row.to_json(), **marks.get(row.session, {})} for row in found), forms)
         if not forms.are_for_people:
             return
         options.print_problems(f"session `{row.session}`: {row.problem}" for row in found if row.problem)
@@ -199,8 +199,8 @@ def decisions(
     """Find decisions in all sessions, newest first. What only passed needs --all, a code, a verdict or a severity. A
     terminal shows the first hundred; JSON and files hold all, or --limit.
     """
-    from foregate.cli.commands.audit_lists import DECISIONS
-    from foregate.cli.commands.listing import Forms
+    from foregate.cli.commands.listing import Forms, show_list
+    from foregate.views.terminal.audit_lists import DECISIONS
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
@@ -208,7 +208,7 @@ def decisions(
         if forms.are_for_people:
             limit = _SHOWN if limit is None else limit
         rows = (row.to_json() for row in islice(index.stream_decisions(wanted), limit or None))
-        DECISIONS.show(rows, forms)
+        show_list(DECISIONS, rows, forms)
         if forms.are_for_people:
             _tell_more(index.count_decisions(wanted), wanted, limit or sys.maxsize)
 
@@ -239,9 +239,9 @@ def search(
     """Find texts that hold all these words: requests, answers, calls, results, replies and decisions. Decision filters
     select the sessions that hold one.
     """
-    from foregate.cli.commands.audit_lists import PASSAGES
-    from foregate.cli.commands.listing import Forms
+    from foregate.cli.commands.listing import Forms, show_list
     from foregate.telemetry.queries.texts import find_excerpt
+    from foregate.views.terminal.audit_lists import PASSAGES
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
@@ -256,7 +256,7 @@ def search(
             for event in log.events(passage.session, after=passage.seq - 1, until=passage.seq)
         ]
         cut = index.count_cut_texts()
-    PASSAGES.show((passage.to_json(excerpt) for passage, excerpt in shown), forms)
+    show_list(PASSAGES, (passage.to_json(excerpt) for passage, excerpt in shown), forms)
     if not forms.are_for_people:
         return
     more = "there are more; --limit shows them" if most and len(found) > most else ""

@@ -11,11 +11,12 @@ import typer
 
 from foregate.assembly.home import Home, open_home_log
 from foregate.cli.commands import audit, options, selecting
-from foregate.cli.commands.listing import Column, Forms, Listing, Row
+from foregate.cli.commands.listing import Forms, show_list
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import run_async
+from foregate.views.terminal.listing import Column, Listing, Row
 
 if TYPE_CHECKING:
     from foregate.schemas.review import Label
@@ -222,7 +223,7 @@ async def _list_labels(names: Names | tuple[()], everything: bool, forms: Forms)
     me = find_identity().user
     seen = [one for one in chosen if one.body.by.user == me or reviews.may_see_others(one.body.ruled, me)]
     rows = [dump_label(one, withdrawn=one.seq in reviews.withdrawn) for one in seen]
-    LABELS.show(rows if forms.as_json else map(_add_cells, rows, seen), forms)
+    show_list(LABELS, rows if forms.as_json else map(_add_cells, rows, seen), forms)
     if len(seen) < len(chosen):
         options.print_text(f"{len(chosen) - len(seen)} are not shown: you are to label those yourself first", err=True)
 

@@ -9,10 +9,11 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
-from foregate.cli.commands.listing import Column, Forms, Listing
+from foregate.cli.commands.listing import Forms, show_list
 from foregate.cli.commands.options import opens_session
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
+from foregate.views.terminal.listing import Column, Listing
 
 if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import ReconciledCall
@@ -53,7 +54,7 @@ def list_plans(as_json: options.AsJson = False) -> None:
 
     with open_home_log() as log:
         rows = [summarise_plan(entry) for entry in list_log_plans(log)]
-    PLANS.show(rows, Forms(as_json=as_json))
+    show_list(PLANS, rows, Forms(as_json=as_json))
     if not rows and not as_json:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
 

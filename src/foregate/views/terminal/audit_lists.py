@@ -1,9 +1,9 @@
-"""The lists of `foregate audit`: sessions, decisions, and the places where words stand."""
+"""The lists of `foregate audit` and of the console: sessions, decisions, and the places where words stand."""
 
 from __future__ import annotations
 
-from foregate.cli.commands.listing import Column, Listing, Row
 from foregate.views.terminal.layout import BAD, CARE, GOOD
+from foregate.views.terminal.listing import Column, Listing, Row
 
 _VERDICT = {"allow": GOOD, "ask": CARE, "hold": CARE, "deny": BAD}
 
@@ -33,16 +33,16 @@ SESSIONS = Listing(
         Column("asked", head="ASKED", show=_describe_session),
         Column("started", "time"),
         Column("ended", "time"),
-        Column("workspace"),
-        Column("model"),
-        Column("by"),
+        Column("workspace", page="{}"),
+        Column("model", page="{}"),
+        Column("by", page="by {}"),
         Column("tasks", "number"),
         Column("allowed", "number"),
         Column("asked_about", "number"),
         Column("held", "number"),
         Column("denied", "number"),
         Column("follows"),
-        Column("problem"),
+        Column("problem", page="{}"),
     ),
 )
 DECISIONS = Listing(
@@ -63,9 +63,9 @@ DECISIONS = Listing(
         Column("rules", "texts"),
         Column("key"),
         Column("policy"),
-        Column("approver"),
+        Column("approver", page="answered by {}"),
         Column("origin"),
-        Column("risk", "number"),
+        Column("risk", "number", page="risk {}"),
         Column("summary", head="OF WHAT", show=_describe_decision),
     ),
 )
