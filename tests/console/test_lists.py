@@ -12,6 +12,7 @@ import foregate
 from foregate.console.lists import build_session
 from foregate.telemetry.queries.rows import SessionRow
 from foregate.testing import ScriptedModel, calls, says
+from foregate.views.terminal.audit_lists import SESSIONS
 from tests.console.conftest import POLICY, Serve, Served, ask, talk
 from tests.console.test_waiting import read_problem
 
@@ -179,3 +180,8 @@ async def test_the_policy_of_a_session_is_the_one_it_recorded(serve: Serve, home
     page = await open_page(served, f"/policy?session={name}&own=1")
     assert '"then": "ask"' in page
     assert "policy.yaml" in page
+
+
+def test_a_page_says_of_a_row_what_its_columns_have_words_for() -> None:
+    row = SessionRow("s", 9, 1, "completed", "", "", "/w", "gpt", by="ann")
+    assert SESSIONS.describe_row(row) == ["/w", "gpt", "by ann"]
