@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import format_path
@@ -23,7 +24,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 
@@ -35,7 +36,7 @@ COMPARED = 4000
 """Calls of each session that are matched, after those that both begin with."""
 
 
-class GateRuling(Struct, frozen=True):
+class GateRuling(NamedTuple):
     """What a gate said about a call."""
 
     gate: str
@@ -44,35 +45,30 @@ class GateRuling(Struct, frozen=True):
 
 
 class ComparedCall(Struct):
-    """A call of one session: where it was judged and how, and its result. `ok` is None where it did not run."""
+    """A call of one session: where it was judged and how, by each gate and in the end, and its result if it ran."""
 
     seq: int
-    call: str
     tool: str
-    digest: str
-    standing: str
-    gate: str
-    code: str
+    verdict: Verdict
+    rulings: tuple[GateRuling, ...]
     target: str = ""
-    rulings: tuple[GateRuling, ...] = ()
-    ok: bool | None = None
-    exit_code: int | None = None
-    content: str = ""
+    end: ToolFinished | None = None
 
     @property
-    def verdict(self) -> tuple[str, str, str]:
+    def ruling(self) -> GateRuling:
         """How the call was judged in the end."""
-        return self.standing, self.gate, self.code
-
-    @property
-    def result(self) -> tuple[bool | None, int | None, str]:
-        """How it ended."""
-        return self.ok, self.exit_code, self.content
+        return GateRuling(self.verdict.gate, self.verdict.standing.value, self.verdict.ruling.code)
 
     def to_json(self) -> dict[str, Json]:
         """Return the call as JSON values, of its result only the hash."""
-        found = strict_json.dump(self, exclude=frozenset({"content", "rulings"}))
-        return found | {"result": strict_json.sha256(self.content.encode("utf-8", "replace")) if self.content else ""}
+        gate, standing, code = self.ruling
+        found: dict[str, Json] = {"seq": self.seq, "call": self.verdict.call, "tool": self.tool}
+        found |= {"digest": self.verdict.digest, "standing": standing, "gate": gate, "code": code}
+        end = self.end
+        known = {"target": self.target or None, "ok": end and end.ok, "exit_code": end and end.exit_code}
+        found |= {name: value for name, value in known.items() if value is not None}
+        content = end.content if end is not None else ""
+        return found | {"result": strict_json.sha256(content.encode("utf-8", "replace")) if content else ""}
 
 
 class ComparedTask(Struct):
@@ -82,66 +78,62 @@ class ComparedTask(Struct):
     status: str = "open"
 
 
-class _DiffSide(Struct):
-    """One session, read."""
-
-    tasks: list[ComparedTask] = field(default_factory=list)
-    calls: list[ComparedCall] = field(default_factory=list)
-    policy: Json = None
-
-
-class CallPair(Struct, frozen=True):
+class CallPair(NamedTuple):
     """A call of both sessions, or of one of them: None where the other has no such call there."""
 
     a: ComparedCall | None
     b: ComparedCall | None
 
     @property
+    def both(self) -> tuple[ComparedCall, ComparedCall] | None:
+        """The call of each session, None where one has no such call."""
+        return (self.a, self.b) if self.a is not None and self.b is not None else None
+
+    @property
     def is_judged_alike(self) -> bool:
         """Whether both have the call, and every gate said the same about it."""
-        return self.a is not None and self.b is not None and self.a.rulings == self.b.rulings and self.has_same_verdict
+        return self.both is not None and self.both[0].rulings == self.both[1].rulings and self.has_same_verdict
 
     @property
     def has_same_verdict(self) -> bool:
         """Whether both have the call, and it was judged the same way in the end."""
-        return self.a is not None and self.b is not None and self.a.verdict == self.b.verdict
+        return self.both is not None and self.both[0].ruling == self.both[1].ruling
 
     @property
     def has_other_result(self) -> bool:
         """Whether the call ran in both with different outcomes."""
-        both = self.a is not None and self.b is not None and self.a.ok is not None and self.b.ok is not None
-        return both and self.a is not None and self.b is not None and self.a.result != self.b.result
+        ends = [call.end for call in self.both or () if call.end is not None]
+        return len({(end.ok, end.exit_code, end.content) for end in ends}) > 1
 
     def find_gates(self) -> tuple[GateRuling | None, GateRuling | None]:
         """Return what the first gate said that said something else about the call, in each session."""
-        if self.a is not None and self.b is not None:
-            for one, other in zip_longest(self.a.rulings, self.b.rulings):
-                if one != other:
-                    return one, other
-        return None, None
+        rulings = zip_longest(*(call.rulings for call in self.both or ()))
+        return next(((one, other) for one, other in rulings if one != other), (None, None))
 
 
 class SessionDiff(Struct, frozen=True):
-    """What two sessions share and where they differ; `first` is the place of the first call judged differently in
-    `calls`, None where all are judged alike, `cut` says that not all calls were matched."""
+    """What two sessions share and where they differ; `cut` says that not all calls were matched."""
 
     a: str
     b: str
     tasks: tuple[tuple[ComparedTask | None, ComparedTask | None], ...]
     calls: tuple[CallPair, ...]
     policy: dict[str, tuple[Json, Json]]
-    first: int | None
     cut: bool = False
+
+    @property
+    def first(self) -> int | None:
+        """The place in `calls` of the first call judged differently, None where all are judged alike."""
+        return next((at for at, pair in enumerate(self.calls) if pair.both and not pair.is_judged_alike), None)
 
     def to_json(self) -> Json:
         """Return the difference as JSON values; of `policy` each key with both values."""
         calls: list[Json] = []
         for pair in self.calls:
-            ruling, other = pair.find_gates()
-            first = ruling or other
+            first = next(filter(None, pair.find_gates()), None)
             told: dict[str, Json] = {"a": _dump_call(pair.a), "b": _dump_call(pair.b)}
             told |= {"same_verdict": pair.has_same_verdict, "same_result": not pair.has_other_result}
-            calls.append(told | {"first_gate": first.gate if first is not None else None})
+            calls.append(told | {"first_gate": first and first.gate})
         tasks: list[Json] = [[None if side is None else strict_json.dump(side) for side in pair] for pair in self.tasks]
         policy: dict[str, Json] = {key: list(values) for key, values in self.policy.items()}
         found: dict[str, Json] = {"a": self.a, "b": self.b, "tasks": tasks, "calls": calls, "policy": policy}
@@ -154,77 +146,66 @@ def _dump_call(call: ComparedCall | None) -> Json:
 
 def compare_sessions(log: Readable, a: str, b: str) -> SessionDiff:
     """Return where two sessions differ; raise LogError for one that cannot be read."""
-    sides = [_read_side(log.events(name, kinds=_KINDS)) for name in (a, b)]
-    one, other = sides
-    pairs, cut = _match_calls(one.calls, other.calls)
-    differing = (place for place, pair in enumerate(pairs) if pair.a and pair.b and not pair.is_judged_alike)
+    one, other = (_DiffSide(log.events(name, kinds=_KINDS)) for name in (a, b))
+    pairs, cut = _match_calls(list(one.calls.values()), list(other.calls.values()))
     policy = _compare_policies(one.policy, other.policy, a, b)
-    tasks = tuple(zip_longest(one.tasks, other.tasks))
-    return SessionDiff(a, b, tasks, tuple(pairs), policy, next(differing, None), cut)
+    return SessionDiff(a, b, tuple(zip_longest(one.tasks, other.tasks)), tuple(pairs), policy, cut)
 
 
-def _read_side(events: Iterator[Event]) -> _DiffSide:
-    side, names = _DiffSide(), dict[str, str]()
-    calls: dict[str, ComparedCall] = {}
-    for event in events:
+class _DiffSide:
+    """One session, read."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self.tasks: list[ComparedTask] = []
+        self.calls: dict[str, ComparedCall] = {}
+        self.policy: Json = None
+        self._names: dict[str, str] = {}
+        for event in events:
+            self._read_event(event)
+
+    def _read_event(self, event: Event) -> None:
         match event.body:
             case SessionStarted(policy=policy):
-                side.policy = policy
+                self.policy = policy
             case TaskStarted():
-                side.tasks.append(ComparedTask())
-            case UserMessage(text=text) if side.tasks and not side.tasks[-1].asked:
-                side.tasks[-1].asked = text
-            case UserMessage(text=text) if not side.tasks or side.tasks[-1].status != "open":
-                side.tasks.append(ComparedTask(text))
-            case TaskEnded(status=status) if side.tasks:
-                side.tasks[-1].status = status
+                self.tasks.append(ComparedTask())
+            case UserMessage(text=text) if self.tasks and not self.tasks[-1].asked:
+                self.tasks[-1].asked = text
+            case UserMessage(text=text) if not self.tasks or self.tasks[-1].status != "open":
+                self.tasks.append(ComparedTask(text))
+            case TaskEnded(status=status) if self.tasks:
+                self.tasks[-1].status = status
             case ModelResponded() as body:
-                names |= {recorded.id: recorded.name[:128] for recorded in body.calls}
+                self._names |= {recorded.id: recorded.name[:128] for recorded in body.calls}
             case TurnJudged(early=False) as body if body.turn.actor in ("model", "sandbox"):
-                for call in _list_calls(event.seq, body.judgement, names):
-                    if (known := calls.get(call.call)) is None:
-                        calls[call.call] = call
-                        side.calls.append(call)
-                    else:
-                        # What its program changed in its sandbox is judged once more.
-                        known.standing, known.gate, known.code = call.verdict
-                        known.rulings += call.rulings
-            case ToolFinished(early=False) as body if found := calls.get(body.call):
-                found.target, found.ok, found.exit_code, found.content = (
-                    body.target,
-                    body.ok,
-                    body.exit_code,
-                    body.content,
-                )
-            case CallAnswered(call=name, target=target) if found := calls.get(name):
+                self._read_judgement(event.seq, body.judgement)
+            case ToolFinished(early=False) as body if found := self.calls.get(body.call):
+                found.target, found.end = body.target, body
+            case CallAnswered(call=name, target=target) if found := self.calls.get(name):
                 found.target = target
             case _:
                 pass
-    return side
 
-
-def _list_calls(seq: int, judgement: Judgement, names: dict[str, str]) -> Iterator[ComparedCall]:
-    for verdict in judgement.verdicts:
-        rulings = []
-        for row in judgement.rows:
-            own = next((ruling for ruling in row.rulings if ruling.call == verdict.call), None)
-            if own is not None:
-                rulings.append(GateRuling(row.gate, own.standing.value, own.code))
-        standing, code = verdict.standing.value, verdict.ruling.code
-        name = names.get(verdict.call, "")
-        yield ComparedCall(
-            seq, verdict.call, name, verdict.digest, standing, verdict.gate, code, rulings=tuple(rulings)
-        )
+    def _read_judgement(self, seq: int, judgement: Judgement) -> None:
+        for verdict in judgement.verdicts:
+            own = ((row.gate, one) for row in judgement.rows for one in row.rulings if one.call == verdict.call)
+            rulings = tuple(GateRuling(gate, one.standing.value, one.code) for gate, one in own)
+            if known := self.calls.get(verdict.call):
+                # What its program changed in its sandbox is judged once more.
+                known.verdict, known.rulings = verdict, known.rulings + rulings
+            else:
+                self.calls[verdict.call] = ComparedCall(seq, self._names.get(verdict.call, ""), verdict, rulings)
 
 
 def _match_calls(one: Sequence[ComparedCall], other: Sequence[ComparedCall]) -> tuple[list[CallPair], bool]:
     """Return the calls of both in order, matched by what they are; and whether some are left out."""
     same = 0
-    while same < min(len(one), len(other)) and one[same].digest == other[same].digest:
+    while same < min(len(one), len(other)) and one[same].verdict.digest == other[same].verdict.digest:
         same += 1
     pairs = [CallPair(a, b) for a, b in zip(one[:same], other[:same], strict=True)]
     a, b = one[same : same + COMPARED], other[same : same + COMPARED]
-    matcher = SequenceMatcher(None, [call.digest for call in a], [call.digest for call in b], autojunk=False)
+    digests, others = ([call.verdict.digest for call in side] for side in (a, b))
+    matcher = SequenceMatcher(None, digests, others, autojunk=False)
     for what, a_first, a_last, b_first, b_last in matcher.get_opcodes():
         if what == "equal":
             pairs += [CallPair(x, y) for x, y in zip(a[a_first:a_last], b[b_first:b_last], strict=True)]

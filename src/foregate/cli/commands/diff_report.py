@@ -10,6 +10,7 @@ from foregate.views.terminal.layout import make_visible, pluralise, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.session_diff import CallPair, ComparedCall, ComparedTask, GateRuling, SessionDiff
+    from foregate.schemas.event_body import ToolFinished
     from foregate.schemas.strict_json import Json
 
 _VALUE = 60
@@ -32,8 +33,7 @@ def _format_tasks(found: SessionDiff, width: int) -> Iterator[str]:
     yield ""
     yield "tasks"
     for number, (a, b) in enumerate(found.tasks, start=1):
-        same = a is not None and b is not None and a.asked == b.asked
-        if same and a is not None and b is not None:
+        if a is not None and b is not None and a.asked == b.asked:
             ended = a.status if a.status == b.status else f"A {a.status}, B {b.status}"
             yield _indent(f"{number}  {ended}: {a.asked}", width)
             continue
@@ -55,12 +55,11 @@ def _format_first(found: SessionDiff, width: int) -> Iterator[str]:
     gate = one or other
     where = f" by the gate `{make_visible(gate.gate)}`" if gate is not None else ""
     yield f"First judged differently{where}:"
-    if pair.a is not None and pair.b is not None:
-        yield _indent(_name_call(pair.a), width)
-        yield _indent(f"A  event {pair.a.seq}: {_describe_ruling(one)}; in the end {_describe_verdict(pair.a)}", width)
-        yield _indent(
-            f"B  event {pair.b.seq}: {_describe_ruling(other)}; in the end {_describe_verdict(pair.b)}", width
-        )
+    for side, call, ruling in zip("AB", pair.both or (), (one, other), strict=False):
+        if side == "A":
+            yield _indent(_name_call(call), width)
+        said = f"{_describe_ruling(ruling)}; in the end {_describe_verdict(call)}"
+        yield _indent(f"{side}  event {call.seq}: {said}", width)
 
 
 def _describe_ruling(ruling: GateRuling | None) -> str:
@@ -68,7 +67,8 @@ def _describe_ruling(ruling: GateRuling | None) -> str:
 
 
 def _describe_verdict(call: ComparedCall) -> str:
-    return f"{call.standing} by {call.gate} ({call.code})"
+    gate, standing, code = call.ruling
+    return f"{standing} by {gate} ({code})"
 
 
 def _format_policy(found: SessionDiff, width: int) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _format_value(value: Json) -> str:
 
 
 def _format_calls(found: SessionDiff, width: int) -> Iterator[str]:
-    both = sum(pair.a is not None and pair.b is not None for pair in found.calls)
+    both = sum(pair.both is not None for pair in found.calls)
     only_a = sum(pair.b is None for pair in found.calls)
     yield ""
     yield f"calls: {both} in both, {only_a} only in A, {len(found.calls) - both - only_a} only in B"
@@ -99,10 +99,11 @@ def _format_calls(found: SessionDiff, width: int) -> Iterator[str]:
 
 
 def _describe_pair(pair: CallPair) -> str:
-    if pair.a is not None and pair.b is not None:
+    if pair.both is not None:
+        a, b = pair.both
         if pair.has_same_verdict:
-            return f"=  {_name_call(pair.a)}: {pair.a.standing}"
-        return f"!  {_name_call(pair.a)}: A {_describe_verdict(pair.a)}, B {_describe_verdict(pair.b)}"
+            return f"=  {_name_call(a)}: {a.ruling.standing}"
+        return f"!  {_name_call(a)}: A {_describe_verdict(a)}, B {_describe_verdict(b)}"
     side, call = ("A", pair.a) if pair.a is not None else ("B", pair.b)
     return f"{side}  {_name_call(call)}: {_describe_verdict(call)}" if call is not None else ""
 
@@ -118,16 +119,17 @@ def _format_results(found: SessionDiff, width: int) -> Iterator[str]:
     yield ""
     yield f"{pluralise(len(other), 'result')} differ:" if len(other) > 1 else "One result differs:"
     for pair in other[:_SHOWN]:
-        if pair.a is not None and pair.b is not None:
-            yield _indent(_name_call(pair.a), width)
-            for side, line in zip("AB", _find_other_lines(pair.a, pair.b), strict=True):
-                yield _indent(f"   {side}  {line}", width)
+        calls = [call for call in pair if call is not None]
+        yield _indent(_name_call(calls[0]), width)
+        ends = [call.end for call in calls if call.end is not None]
+        for side, line in zip("AB", _find_other_lines(*ends), strict=True):
+            yield _indent(f"   {side}  {line}", width)
 
 
-def _find_other_lines(a: ComparedCall, b: ComparedCall) -> tuple[str, str]:
+def _find_other_lines(a: ToolFinished, b: ToolFinished) -> tuple[str, str]:
     """Return how each ended, and the first line in which their results differ."""
-    ended = [_describe_end(call) for call in (a, b)]
-    lines = [call.content.split("\n") for call in (a, b)]
+    ended = [_describe_end(end) for end in (a, b)]
+    lines = [end.content.split("\n") for end in (a, b)]
     for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
         if one != other:
             return f"{ended[0]}, line {number}: {one}", f"{ended[1]}, line {number}: {other}"
@@ -135,9 +137,9 @@ def _find_other_lines(a: ComparedCall, b: ComparedCall) -> tuple[str, str]:
     return f"{ended[0]}, {counts[0]}", f"{ended[1]}, {counts[1]}"
 
 
-def _describe_end(call: ComparedCall) -> str:
-    code = f", exit code {call.exit_code}" if call.exit_code is not None else ""
-    return f"{'ok' if call.ok else 'failed'}{code}"
+def _describe_end(end: ToolFinished) -> str:
+    code = f", exit code {end.exit_code}" if end.exit_code is not None else ""
+    return f"{'ok' if end.ok else 'failed'}{code}"
 
 
 def _indent(text: str, width: int) -> str:
