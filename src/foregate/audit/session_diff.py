@@ -64,10 +64,9 @@ class ComparedCall(Struct):
         gate, standing, code = self.ruling
         found: dict[str, Json] = {"seq": self.seq, "call": self.verdict.call, "tool": self.tool}
         found |= {"digest": self.verdict.digest, "standing": standing, "gate": gate, "code": code}
-        end = self.end
-        known = {"target": self.target or None, "ok": end and end.ok, "exit_code": end and end.exit_code}
+        ok, exit_code, content = (self.end.ok, self.end.exit_code, self.end.content) if self.end else (None, None, "")
+        known = {"target": self.target or None, "ok": ok, "exit_code": exit_code}
         found |= {name: value for name, value in known.items() if value is not None}
-        content = end.content if end is not None else ""
         return found | {"result": strict_json.sha256(content.encode("utf-8", "replace")) if content else ""}
 
 
