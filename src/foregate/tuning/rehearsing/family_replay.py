@@ -60,6 +60,8 @@ class FamilyReplay:
         self.log, self.blobs = MemoryLog(), MemoryBlobs()
         self.parts: dict[str, Progress] = {}
         """How far each session has been played, by the name it has now."""
+        self.unplayed: dict[str, str] = {}
+        """Why sessions were not begun."""
         self._read, self._assumed = read, assumed
         self._recordings: dict[str, Recording] = {}
         self._sought: set[str] = set()
@@ -94,29 +96,40 @@ class FamilyReplay:
         except NothingRecorded:
             return "." in name
 
-    def open_part(self, name: str, recorded: str, earlier: Progress | None = None) -> Progress:
+    def open_part(self, name: str, recorded: str) -> Progress:
         """Return how far a session has been played, from its beginning where it has not been at all.
 
-        `recorded` is its name in the recorded log, `earlier` is of the session that it resumes. Raises
-        NothingRecorded where the log does not hold it.
+        `recorded` is its name in the recorded log. Raises NothingRecorded where the log does not hold it, or where the
+        session that it resumes was not played to its end.
         """
         if name not in self.parts:
-            self.parts[name] = Progress(self.find_recording(recorded), self._assumed, earlier)
+            recording = self.find_recording(recorded)
+            link = recording.started.follows
+            self.parts[name] = Progress(recording, self._assumed, self._find_resumed(link.session) if link else None)
         return self.parts[name]
+
+    def _find_resumed(self, name: str) -> Progress:
+        found = self.parts.get(name)
+        if name in self.unplayed or (found is not None and found.stopped):
+            raise NothingRecorded(f"it resumes session `{name}`, which was stopped before its end")
+        if found is None:
+            raise NothingRecorded(f"it resumes session `{name}`, which the log does not hold")
+        return found
 
     def find_part(self, recorded: str) -> tuple[str, Progress] | None:
         """Return the name that a recorded session has now and how far it was played, None where it was not begun."""
         return next((part for part in self.parts.items() if part[1].recording.name == recorded), None)
 
     def leave_open(self, name: str) -> None:
-        """Note that a child task was played as far as it went then, with something open."""
+        """Note that a session was played as far as it went then, with something open."""
         if name in self.parts:
             self.parts[name].is_left_open = True
 
-    def stop_child(self, name: str, why: str) -> str:
-        """Note why a child task was stopped, and return why its parent is for that."""
+    def stop(self, name: str, why: str) -> str:
+        """Note why a session was stopped, and return why its parent is for that where it is a child task."""
         part = self.parts.get(name)
         if part is None:
+            self.unplayed[name] = why
             return why
         part.stopped = part.stopped or why
         return why if why.startswith(_IN_CHILD) else f"{_IN_CHILD}`{part.recording.name}`: {why}"

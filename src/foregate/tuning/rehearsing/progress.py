@@ -153,6 +153,11 @@ class Progress:
             return self.response.seq + 1
         return self.step.seq if self.step is not None else self.recording.last + 1
 
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The sessions that this one resumes, oldest first."""
+        return (*self.earlier.before, self.earlier.recording.name) if self.earlier is not None else ()
+
     def list_joined(self, until: int) -> list[Event]:
         """Return the recorded events before one, after those of the sessions that this one resumes."""
         mine = [event for event in self.recording.events if event.seq < until]

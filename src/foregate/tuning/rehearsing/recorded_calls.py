@@ -198,7 +198,7 @@ class RecordedRunner(CallRunner):
             self._family.leave_open(name)
             raise
         except NothingRecorded as error:
-            raise NothingRecorded(self._family.stop_child(name, str(error))) from None
+            raise NothingRecorded(self._family.stop(name, str(error))) from None
         self._family.check_ended(name)
         if isinstance(fate.end, ToolFinished) and isinstance(result, ToolResult):
             self._progress.pass_time(fate.time)

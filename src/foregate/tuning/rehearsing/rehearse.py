@@ -29,7 +29,7 @@ from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyAgain, 
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 from foregate.tuning.rehearsing.recording import Recording
-from foregate.tuning.rehearsing.rehearsed_session import SessionPlayer
+from foregate.tuning.rehearsing.rehearsed_session import play_session
 
 
 class SessionCounts(Struct, kw_only=True):
@@ -122,15 +122,13 @@ def _check_version(one: Rehearsal, own: Rehearsal) -> Rehearsal:
 
 
 async def _play_family(family: FamilyReplay, sessions: Sequence[str]) -> list[Rehearsal]:
-    players: dict[str, SessionPlayer] = {}
     for name in sessions:
         if not family.is_child(name):
-            players[name] = SessionPlayer(family, name, players)
-            await players[name].play()
-    return [await _build_rehearsal(family, name, players) for name in sessions]
+            await play_session(family, name)
+    return [await _build_rehearsal(family, name) for name in sessions]
 
 
-async def _build_rehearsal(family: FamilyReplay, name: str, players: dict[str, SessionPlayer]) -> Rehearsal:
+async def _build_rehearsal(family: FamilyReplay, name: str) -> Rehearsal:
     """Return the result of a session, also of one that its parent did not begin."""
     try:
         recording = family.find_recording(name)
@@ -139,7 +137,7 @@ async def _build_rehearsal(family: FamilyReplay, name: str, players: dict[str, S
     version, known = recording.events[0].foregate, family.find_part(name)
     if known is not None:
         return await _count_part(family, *known)
-    stopped = players[name].stopped if name in players else _explain_unplayed(family, recording)
+    stopped = _explain_unplayed(family, recording) if recording.started.depth else family.unplayed.get(name, "")
     # Nothing of a child that is not begun now.
     then = SessionCounts() if stopped else count_events(recording.events)
     return Rehearsal(name, then=then, stopped=stopped, at=1 if stopped else 0, version=version)

@@ -202,60 +202,39 @@ def _is_of(change: UndoableChange | str, call: str) -> bool:
 _NOBODY_ANSWERED = "a question is asked here that nobody answered then"
 
 
+async def play_session(family: FamilyReplay, name: str) -> None:
+    """Play a session that no other one began, as far as the log goes."""
+    try:
+        await SessionPlayer(family, family.open_part(name, name)).play()
+    except RecordingEnds:
+        family.leave_open(name)
+    except NothingRecorded as error:
+        family.stop(name, str(error))
+
+
 class SessionPlayer:
-    """Plays a session that no other one began. `players` are those of the sessions played before it, by name."""
+    """Takes a session through the steps of its recording."""
 
-    def __init__(self, family: FamilyReplay, name: str, players: Mapping[str, SessionPlayer]) -> None:
-        self.family, self.name, self._players = family, name, players
-        self.before: tuple[str, ...] = ()
-        """The sessions that it resumes, oldest first."""
-        self.progress: Progress
-        self.stopped = ""
-        """Why it was stopped before its end, "" where it was not."""
-
-    async def play(self) -> None:
-        """Play as far as the log goes."""
-        try:
-            earlier = self._find_earlier()
-            self.progress = self.family.open_part(self.name, self.name, earlier)
-            await self._play_steps()
-        except RecordingEnds:
-            self.progress.is_left_open = True
-        except NothingRecorded as error:
-            self.stopped = str(error)
-            if (known := self.family.find_part(self.name)) is not None:
-                known[1].stopped = self.stopped
-
-    def _find_earlier(self) -> Progress | None:
-        """Return how far the session was played that this one resumes; raise NothingRecorded before its end."""
-        link = self.family.find_recording(self.name).started.follows
-        if link is None:
-            return None
-        other = self._players.get(link.session)
-        if other is None:
-            raise NothingRecorded(f"it resumes session `{link.session}`, which the log does not hold")
-        if other.stopped:
-            raise NothingRecorded(f"it resumes session `{link.session}`, which was stopped before its end")
-        self.before = (*other.before, other.name)
-        return other.progress
+    def __init__(self, family: FamilyReplay, progress: Progress) -> None:
+        self.family, self.progress = family, progress
 
     async def _begin(self, lease: Lease) -> RehearsedSession:
-        state = None
-        if self.before:
-            *before, newest = self.before
-            state = await fold_session(self.family.log, newest, before)
+        state, before = None, self.progress.before
+        if before:
+            state = await fold_session(self.family.log, before[-1], before[:-1])
             begin_further(state)
         session = self._open(lease, self.progress.recording.first_in_force, state)
-        if self.before:
-            session.log.follow(self.before, await session.draft_start())
+        if before:
+            session.log.follow(before, await session.draft_start())
             await session.record()
         else:
             await session.start()
         return session
 
-    async def _play_steps(self) -> None:
+    async def play(self) -> None:
+        """Play all steps; raise RecordingEnds or NothingRecorded where it stops before."""
         progress = self.progress
-        lease = await self.family.log.claim(self.name, create=True)
+        lease = await self.family.log.claim(progress.recording.name, create=True)
         session = await self._begin(lease)
         while (step := progress.step) is not None:
             progress.at += not isinstance(step, (RecordedResponse, RecordedRound, RecordedFailure, RecordedHalt))
@@ -287,7 +266,7 @@ class SessionPlayer:
     async def _reopen(self, session: RehearsedSession, lease: Lease, step: RecordedSwitch) -> RehearsedSession:
         """Return the session under the policy that another process went on with."""
         again = self._open(lease, step.in_force, session.state)
-        again.log.follow(self.before)
+        again.log.follow(self.progress.before)
         if again.policy.hash == session.policy.hash:
             await session.redo(step)
             return session
