@@ -75,26 +75,17 @@ def build_session(row: SessionRow) -> ListedSession:
 async def show_decisions(console: Console, request: Request) -> Response:
     """Show decisions of all sessions, newest first; what only passed is left out unless it is asked for."""
     query = Query(request.query_params)
-    standing = query.choose("standing", STANDINGS)
+    choices = {"gate": ALL_GATES, "standing": STANDINGS, "severity": get_args(Severity), "origin": ORIGINS}
+    fields: dict[str, Any] = {name: query.choose(name, known) for name, known in choices.items()}
+    fields |= {name: query.list_words(name) for name in ("code", "policy", "text")}
+    fields |= {name: query.list_pattern(name) for name in ("target", "rule", "key", "approver", "who", "tool")}
     wanted = DecisionFilter(
-        gate=query.choose("gate", ALL_GATES),
-        standing=standing,
-        severity=query.choose("severity", get_args(Severity)),
-        code=query.list_words("code"),
-        target=query.list_pattern("target"),
-        rule=query.list_pattern("rule"),
-        key=query.list_pattern("key"),
-        policy=query.list_words("policy"),
-        approver=query.list_pattern("approver"),
-        origin=query.choose("origin", ORIGINS),
+        **fields,
         risk=(risk, 1000) if (risk := query.read_number("risk")) is not None else None,
-        who=query.list_pattern("who"),
         since=query.read_day("since"),
         until=query.read_day("until", end=True),
-        tool=query.list_pattern("tool"),
-        text=query.list_words("text"),
         sessions=query.list_words("session"),
-        passed=bool(query.get("passed")) or standing == ("allow",),
+        passed=bool(query.get("passed")) or fields["standing"] == ("allow",),
     )
     after = query.read_number("after")
 
