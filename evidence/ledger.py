@@ -85,6 +85,8 @@ class Ledger:
         if record.own_change or not record.hash:
             return
         compound, seen = record.resource.kind in _COMPOUND, self.newest_records(record.resource)
+        if not seen:
+            return
         comparable = (one for one in seen if one.hash and (one.kind is record.kind or not compound))
         earlier = max(comparable, key=lambda one: one.seq, default=None)
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)

@@ -347,5 +347,8 @@ class Judgement(Noun, frozen=True):
 
     def is_approved(self, call_id: str) -> bool:
         """Whether a person's yes let the call through."""
-        rows = (row for decision in self.decisions for row in decision.rulings)
-        return any((row.call, row.code) == (call_id, "approval_granted") for row in rows)
+        for decision in self.decisions:
+            for row in decision.rulings:
+                if row.call == call_id and row.code == "approval_granted":
+                    return True
+        return False

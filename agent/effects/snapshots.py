@@ -42,14 +42,15 @@ class Snapshots(Struct, frozen=True):
         if facts.spec is not None and facts.spec.is_elsewhere:
             # Nothing of it lies here; its runtime keeps what was there.
             return []
-        kept: list[BeforeImage | None] = []
+        kept: list[BeforeImage] = []
         for resource in resources:
             try:
-                kept.append(self._keep_image(resource))
+                if (image := self._keep_image(resource)) is not None:
+                    kept.append(image)
             except WorkspaceError:
                 if not facts.irreversible:
                     raise
-        return [image for image in kept if image is not None]
+        return kept
 
     def has_image(self, resource: SurveyedResource) -> bool:
         """Whether anything of a resource is stored before a call changes it; that nothing was there counts."""
@@ -142,6 +143,8 @@ class Snapshots(Struct, frozen=True):
 
         So what any tool did to the files it names, and with an `inverse` to things of its own, can be undone.
         """
+        if not kept:
+            return result
         reported = {change.resource for change in result.changes}
         changes, records = [], []
         for image in kept:

@@ -94,7 +94,7 @@ class SessionLog:
             # One may end its own subscription.
             for listener in tuple(self.listeners):
                 listener(event)
-        if self._snapshots is not None:
+        if self._snapshots is not None and self.state.seq >= self._snapshots.due:
             self._snapshots.take_if_due()
         return events
 

@@ -38,12 +38,12 @@ class SnapshotTaker:
         self._store, self._lease, self._state = store, lease, state
         # Else it is what this session, yet to begin, continues.
         is_own = state.session == lease.session
-        self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
+        self.due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
 
     def take_if_due(self) -> None:
         """Hand over the state where it is time to; a session can go on without, and the log says so."""
         state = self._state
-        if state.seq < self._due or state.session != self._lease.session:
+        if state.seq < self.due or state.session != self._lease.session:
             return
         data = b""
         try:
@@ -53,7 +53,7 @@ class SnapshotTaker:
             self._store.note_unkept(self._lease, state.seq, str(error))
         except LogError as error:
             get_diagnostics().warning("snapshot_not_kept", session=state.session, why=str(error))
-        self._due = _find_next(state.seq, len(data))
+        self.due = _find_next(state.seq, len(data))
 
 
 def _find_next(seq: int, size: int) -> int:

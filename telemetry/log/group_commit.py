@@ -20,12 +20,13 @@ from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
 from foregate.telemetry.log import tables
 from foregate.telemetry.log.parts import Part
-from foregate.telemetry.log.sqlite_file import build_error, write_transaction
+from foregate.telemetry.log.sqlite_file import build_error, retry_while_busy
 
 T = TypeVar("T")
 
 LINGER = 0.01
-"""Seconds an event nobody waits for may stay in memory, so that neighbours share its commit."""
+"""Seconds an event nobody waits for may stay in memory, so that neighbours share its commit; at most twice as long
+where a session wrote meanwhile."""
 BACKLOG = 4 * 1024 * 1024
 """Characters of one session that may wait to be written; beyond it appending waits for the disk."""
 Row = tuple[str, int, str, str]
@@ -65,12 +66,13 @@ class GroupCommit:
         self._changed = threading.Condition(self._guard)
         self._ready: dict[int, SessionQueue] = {}
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
+        self._taken = 0
         self._urgent = self._closing = self._is_idle = False
         self._thread = threading.Thread(target=self._run_thread, name=f"foregate-log {path.name}", daemon=True)
         self._thread.start()
 
     def enqueue(self, held: SessionQueue, rows: list[Row], cuts: Sequence[Cut] = ()) -> None:
-        """Hand over rows in order; they are written within LINGER seconds, or at once when somebody settles.
+        """Hand over rows in order; they are written when they have lingered, or at once when somebody settles.
 
         `cuts` are the parts that were cut out of them, which are written with them.
         """
@@ -92,7 +94,8 @@ class GroupCommit:
         """
         if held.durable >= held.seq and held.failed is None:
             return
-        held.raise_failure()
+        if held.failed is not None:
+            held.raise_failure()
         if is_alone and self._write_here():
             if held.durable < held.seq and held.failed is None:
                 held.failed = LogError(f"writing to the log `{self._path}` was interrupted; resume the session")
@@ -107,7 +110,8 @@ class GroupCommit:
                 # Whoever else is about to settle appends first: one commit is for all.
                 loop.call_soon(self._hurry)
                 await done
-        held.raise_failure()
+        if held.failed is not None:
+            held.raise_failure()
 
     def _write_here(self) -> bool:
         """Write what is ready; return False, with nothing done, where the thread is at it or the file is not free."""
@@ -135,6 +139,7 @@ class GroupCommit:
             for held, *_ in batch:
                 held.rows, held.cuts, held.size = [], [], 0
             self._ready.clear()
+            self._taken += 1
             return batch
 
     def _hurry(self) -> None:
@@ -180,11 +185,13 @@ class GroupCommit:
     def _run_thread(self) -> None:
         while True:
             with self._changed:
-                if not self._changed.wait_for(self._must_write, LINGER) and not self._ready:
-                    self._is_idle = True
-                    self._changed.wait_for(lambda: self._ready or self._must_write())
-                    self._is_idle = False
-                    # What came lingers, so that neighbours share its commit.
+                taken = self._taken
+                if not self._changed.wait_for(self._must_write, LINGER) and (not self._ready or taken != self._taken):
+                    if not self._ready:
+                        self._is_idle = True
+                        self._changed.wait_for(lambda: self._ready or self._must_write())
+                        self._is_idle = False
+                    # What has come since then, or since a session wrote, lingers so that neighbours share its commit.
                     continue
             with self._writing:
                 with self._changed:
@@ -217,10 +224,7 @@ class GroupCommit:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
         sound = [given for given in batch if given[0].failed is None]
         try:
-            with write_transaction(self._connection, self._path, has_begun=has_begun):
-                for held, rows, cuts in sound:
-                    self._insert_rows(held, rows)
-                    self._insert_parts(held.lease.session, cuts)
+            self._commit_batch(sound, has_begun=has_begun)
         except BaseException as error:
             if len(batch) > 1 and isinstance(error, (sqlite3.Error, SessionHeld)):
                 for alone in batch:
@@ -234,6 +238,20 @@ class GroupCommit:
             for held, rows, _ in sound:
                 held.durable = rows[-1][1]
         self._wake_waiters([held for held, *_ in batch])
+
+    def _commit_batch(self, batch: list[Batch], *, has_begun: bool) -> None:
+        try:
+            if not has_begun:
+                retry_while_busy(self._path, lambda: self._connection.execute("BEGIN IMMEDIATE"))
+            for held, rows, cuts in batch:
+                self._insert_rows(held, rows)
+                if cuts:
+                    self._insert_parts(held.lease.session, cuts)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def _insert_rows(self, held: SessionQueue, rows: list[Row]) -> None:
         """Insert rows under the lease's fence, and note the new head beside it, in the transaction under way."""
@@ -275,7 +293,7 @@ class GroupCommit:
     def _wake_waiters(self, done: list[SessionQueue]) -> None:
         """Tell everybody whose rows are durable, or whose lease failed; their loops may be gone by now."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        with self._changed:
+        with self._guard:
             for held in done:
                 if held.failed is not None:
                     held.rows, held.cuts = [], []

@@ -17,6 +17,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import is_not
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -100,7 +101,7 @@ def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
             if wire is not None and (masked := wire.map_texts(lambda text: mask_text(text, patterns))) is not wire:
                 body = replace(body, wire=masked)
             named = tuple([_mask_fields(call, patterns, wire_id=call.wire_id) for call in calls])
-            if any(one is not call for one, call in zip(named, calls, strict=True)):
+            if any(map(is_not, named, calls)):
                 body = replace(body, calls=named)
         case CallAnswered(observed=RemedyResult(output=output) as observed):
             shown = _mask_fields(observed, patterns, output=output)

@@ -28,7 +28,8 @@ class SharedFile:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.uses = path, 0
         self.key = _find_key(path)
-        self._process = os.getpid()
+        self.is_ours = True
+        """Whether this process has opened it, and not the one that it was forked from."""
         self.writer = GroupCommit(connection, path)
         self.reading = threading.Lock()
         self._reader: sqlite3.Connection | None = None
@@ -48,14 +49,9 @@ class SharedFile:
             sweep_marks(self.path.parent, {LeaseHolder(*row).mark for row in connection.execute(query)})
             self._mark = HolderMark(self.path.parent)
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process has opened it, and not the one that it was forked from."""
-        return self._process == os.getpid()
-
     def check_process(self) -> None:
         """Raise LogError in a process that was forked from the one that opened the file."""
-        if self._process != os.getpid():
+        if not self.is_ours:
             raise _build_forked_error(self.path)
 
     def release(self) -> None:
@@ -125,6 +121,8 @@ def _forget_inherited() -> None:
     """After a fork: the lock may be held by a thread that is not here, and nothing that is open is this process's."""
     global _lock
     _lock = threading.RLock()
+    for file in _open.values():
+        file.is_ours = False
     _inherited.update(_open)
     _open.clear()
 

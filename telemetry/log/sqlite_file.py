@@ -92,10 +92,9 @@ def explain_errors(verb: str, path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def write_transaction(connection: sqlite3.Connection, path: Path, *, has_begun: bool = False) -> Iterator[None]:
-    """Run a block as one write transaction, perhaps begun already: committed whole at its end, or not at all."""
-    if not has_begun:
-        retry_while_busy(path, lambda: connection.execute("BEGIN IMMEDIATE"))
+def write_transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Run a block as one write transaction: committed whole at its end, or not at all."""
+    retry_while_busy(path, lambda: connection.execute("BEGIN IMMEDIATE"))
     try:
         yield
         connection.execute("COMMIT")

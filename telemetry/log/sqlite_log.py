@@ -265,8 +265,8 @@ class SqliteLog(SqliteReader):
         """The file as this process has it open to write; raises LogError where it has not."""
         if self._file is None:
             raise LogError(f"the log `{self.path}` may only be read here; set FOREGATE_HOME to a folder of your own")
-        self._file.check_process()
-        if self._is_closed:
+        if not self._file.is_ours or self._is_closed:
+            self._file.check_process()
             raise LogError(f"the log `{self.path}` is closed; open it again")
         return self._file
 
