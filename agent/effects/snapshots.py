@@ -143,9 +143,7 @@ class Snapshots(Struct, frozen=True):
 
         So what any tool did to the files it names, and with an `inverse` to things of its own, can be undone.
         """
-        if not kept:
-            return result
-        reported = {change.resource for change in result.changes}
+        reported = {change.resource for change in result.changes} if kept else set()
         changes, records = [], []
         for image in kept:
             resource = Resource(image.kind, image.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -49,7 +48,6 @@ _SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effectin
 _SPENT = ("model_calls", "tool_calls", "tokens", "cost")
 _HEARD, _WORDS = 1000, 160
 """Results from outside a session can name, and characters of each name."""
-_HASH = attrgetter("hash")
 
 
 @dataclass(eq=False)
@@ -306,37 +304,38 @@ class SessionState:
         if call is not None and (not side_effect or (started is not None and started.confinement)):
             task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
         self._count_repeats(task, started, body)
-        records, changes = body.evidence, body.changes
-        may_have = side_effect and not changes
-        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=may_have, at=event.time)
-        content = {record.kind for record in records} == {EvidenceKind.FILE_READ}
+        may_have = side_effect and not body.changes
+        self.ledger.record_evidence(event.seq, body.evidence, body.changes, may_have_changed=may_have, at=event.time)
+        content = {record.kind for record in body.evidence} == {EvidenceKind.FILE_READ}
         self.atoms.add_text(body.content, body.origin, event.seq, content=content)
-        self._finish_in_task(task, event, body, started, side_effect)
+        self._finish_in_task(event, body, started, side_effect)
         if self.open is not None:
-            if body.changes:
-                self.open.own_changes.update([(change.resource, change.after) for change in body.changes])
+            self.open.own_changes.update([(change.resource, change.after) for change in body.changes])
             if side_effect and not body.ok:
                 self.open.note_failed_change(body.call)
 
     def _count_repeats(self, task: TaskState, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
         runs, known = task.runs, self.ledger.newest_records
-        if body.changes or any(one.hash not in map(_HASH, known(one.resource)) for one in body.evidence):
+        if body.changes or any(all(seen.hash != one.hash for seen in known(one.resource)) for one in body.evidence):
             mine = runs.get(started.permit.digest, 0) if started is not None else 0
             runs.clear()
             task.futile.clear()
             if started is not None and not body.changes and started.side_effect == "pure":
                 runs[started.permit.digest] = mine
 
-    def _finish_in_task(
-        self, task: TaskState, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool
-    ) -> None:
+    def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
+        task = self.running_task
         task.last_change = event.seq if body.changes or side_effect else task.last_change
-        if body.used:
-            task.add_counts(**body.used)
+        task.add_counts(**body.used or {})
         task.note_finished_call(event.seq, body, side_effect)
         if body.changes:
-            task.note_changes(body.changes, applied=started is not None and started.applies is not None)
+            changed = {change.resource for change in body.changes}
+            if started is not None and started.applies is not None:
+                task.applied |= changed - task.changed
+            task.changed |= changed
+            moved = {change.before for change in body.changes if not change.after}
+            task.made |= {change.resource for change in body.changes if not change.before and change.after not in moved}
         task.used["changed_resources"] = len(task.changed) - len(task.applied)
         if started is not None and body.ok and (side_effect or body.used):  # a child task may have done anything
             ran = Effect.EXECUTE if started.applies is not None else started.effect  # and then changed what it did

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -24,7 +23,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
 from foregate.schemas.question import PlanAnswer
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import Change, EvidenceKind, Origin, ToolCall
+from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource
 from foregate.schemas.turn import Check, CheckResult, Counters, HoldCount, Refusal, Said
 
@@ -219,15 +218,6 @@ class TaskState:
         """Add to the counters; raise KeyError for an unknown one."""
         for name, by in more.items():
             self.used[name] += by
-
-    def note_changes(self, changes: Sequence[Change], *, applied: bool) -> None:
-        """Take in what a call changed; `applied` says that it did so in a sandbox first."""
-        changed = {change.resource for change in changes}
-        if applied:
-            self.applied |= changed - self.changed
-        self.changed |= changed
-        moved = {change.before for change in changes if not change.after}
-        self.made |= {change.resource for change in changes if not change.before and change.after not in moved}
 
     def add_message(self, said: Said, time: str) -> None:
         """Take in what a person said, which answers what the task waited for."""
