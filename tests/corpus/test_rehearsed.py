@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from foregate.gates.replay.assumption import NOTHING
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.rehearse import rehearse
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
@@ -21,5 +21,5 @@ PLAYED = sorted(read_sessions())[::EVERY]
 def test_under_its_own_policy_a_recorded_session_comes_to_the_same(name: str) -> None:
     log = Log(read_sessions()[name])
     events = {session: list(log.events(session)) for session in log.sessions}
-    played = asyncio.run(rehearse(lambda one: events.get(one, ()), sorted(events), PolicyAgain(None), NOTHING))
+    played = asyncio.run(rehearse(lambda one: events.get(one, ()), sorted(events), PolicyReplacer(None), NOTHING))
     assert {one.session: one.now for one in played} == {one.session: one.then for one in played}

@@ -14,7 +14,7 @@ from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Model, Person
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events, rehearse
 from tests.agent.world import World
 from tests.tuning.rehearsing.models import Agreeing, Heedless, Wanted
@@ -81,7 +81,7 @@ async def rehearse_family(
     events: dict[str, Sequence[Event]], policy: Policy | None, **assumed: str
 ) -> dict[str, Rehearsal]:
     """Return what came of each session under a policy, None for its own."""
-    again = PolicyAgain((lambda layers: policy) if policy is not None else None)
+    again = PolicyReplacer((lambda layers: policy) if policy is not None else None)
     played = await rehearse(lambda name: events.get(name, ()), list(events), again, Assumption(**assumed))
     return {one.session: one for one in played}
 

@@ -15,7 +15,7 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
 from tests.agent.world import ACCEPT, plan_json
 
@@ -98,7 +98,7 @@ class Agreeing:
         return Reply("anyway" if need.gate == "loop" and need.request.get("can_override") else "yes")
 
 
-async def rehearse_one(events: Sequence[Event], policies: PolicyAgain, assumed: Assumption) -> Rehearsal:
+async def rehearse_one(events: Sequence[Event], policies: PolicyReplacer, assumed: Assumption) -> Rehearsal:
     """Return a session played again that stands alone in its log."""
     (played,) = await rehearse({events[0].session: events}.__getitem__, [events[0].session], policies, assumed)
     return played

@@ -17,7 +17,7 @@ from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.rehearse import RehearsalRun, SessionCounts, find_families, rehearse
 from tests.agent import corpus
 from tests.policies import policy_with
@@ -93,7 +93,7 @@ def test_the_three_parts_hold_each_session_once_and_are_never_mixed(kept: tuple[
 async def test_a_log_under_another_version_counts_only_where_this_one_judges_it_alike() -> None:
     world = await play_messages([EDITS], policy_with())
     events = [replace(event, foregate="0.0.1") for event in await world.log.read("s")]
-    off = PolicyAgain(lambda layers: policy_with({"narration.mode": "off"}))
+    off = PolicyReplacer(lambda layers: policy_with({"narration.mode": "off"}))
     (alike,) = await rehearse(lambda name: events, ["s"], off, NOTHING)
     assert (alike.stopped, alike.version) == ("", "0.0.1")
     ran = next(event for event in events if event.kind == "tool_started")

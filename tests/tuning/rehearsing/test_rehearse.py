@@ -16,7 +16,7 @@ from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Reply
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events
 from tests.agent import corpus
 from tests.agent.world import World
@@ -85,7 +85,7 @@ async def told(steps: list[Any], person: list[Any] | None = None, **changes: Any
 def rehearsed(events: Sequence[Event], changes: dict[str, Any] | None = None, **assumed: str) -> Rehearsal:
     """Return a session played again under the default policy with changes, None for its own."""
     policy = policy_with(changes) if changes is not None else None
-    again = PolicyAgain((lambda layers: policy) if policy is not None else None)
+    again = PolicyReplacer((lambda layers: policy) if policy is not None else None)
     return asyncio.run(rehearse_one(events, again, Assumption(**assumed)))
 
 
@@ -94,7 +94,7 @@ async def test_under_its_own_policy_a_session_is_judged_as_it_was(name: str) -> 
     world = World()
     await getattr(corpus, name)(world)
     events = await world.log.read("s")
-    played = await rehearse_one(events, PolicyAgain(None), NOTHING)
+    played = await rehearse_one(events, PolicyReplacer(None), NOTHING)
     assert not played.stopped
     assert judge_alike(played.events) == judge_alike(events)
     assert played.now == played.then == count_events(events)
@@ -107,7 +107,7 @@ def test_where_it_was_not_stopped_the_counts_are_those_of_really_playing_again(
 ) -> None:
     async def scenario() -> None:
         then, really = await play(kind(steps), policy_with(before)), await play(kind(steps), policy_with(after))
-        played = await rehearse_one(then, PolicyAgain(lambda layers: policy_with(after)), NOTHING)
+        played = await rehearse_one(then, PolicyReplacer(lambda layers: policy_with(after)), NOTHING)
         if not played.stopped and not (played.assumed and (kind is Heedless or sends_twice(steps))):
             assert played.now == count_events(really)
             assert judge_alike(played.events) == judge_alike(really)
@@ -172,7 +172,7 @@ async def test_nothing_of_a_rehearsal_reaches_a_tool() -> None:
     world = World(policy=policy_with({"narration.mode": "off"}))
     await run(await world.open([calls(corpus.READ), calls(corpus.EDIT), says("done")]), REQUEST)
     before, files = list(world.effects), dict(world.workspace.files)
-    await rehearse_one(await world.log.read("s"), PolicyAgain(None), NOTHING)
+    await rehearse_one(await world.log.read("s"), PolicyReplacer(None), NOTHING)
     assert (world.effects, world.workspace.files) == (before, files)
 
 

@@ -20,7 +20,7 @@ ReplacePolicy = Callable[[Mapping[str, Json]], Policy]
 """From the layers of a recorded session to the policy it would have had."""
 
 
-class PolicyAgain:
+class PolicyReplacer:
     """Restores recorded policies, each once, and replaces them; `change` of None keeps each as it was."""
 
     def __init__(self, change: ReplacePolicy | None) -> None:
@@ -55,7 +55,7 @@ missing."""
 class FamilyReplay:
     """What sessions share that belong together: their parent's child tasks and those that resume an ended one."""
 
-    def __init__(self, read: Read, policies: PolicyAgain, assumed: Assumption) -> None:
+    def __init__(self, read: Read, policies: PolicyReplacer, assumed: Assumption) -> None:
         self.policies = policies
         self.log, self.blobs = MemoryLog(), MemoryBlobs()
         self.parts: dict[str, Progress] = {}

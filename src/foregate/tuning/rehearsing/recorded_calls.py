@@ -1,4 +1,4 @@
-"""What stands in for the world when a session is played again: recorded surveys, outcomes of calls, and answers."""
+"""Recorded surveys, outcomes of calls and answers, in place of real ones when a session is played again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import CallFacts, EvidenceSeen, Permit, Survey, SurveyedResource, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
-from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyAgain
+from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyReplacer
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_plan import PREVIEW
 from foregate.tuning.rehearsing.recorded_steps import (
@@ -53,7 +53,7 @@ _WOULD_CHANGE = "what it would have changed:\n"
 class RecordedSurveyor:
     """Returns recorded surveys, as another policy would have had them made; looks at nothing."""
 
-    def __init__(self, progress: Progress, policies: PolicyAgain, policy: Policy, catalogue: Catalogue) -> None:
+    def __init__(self, progress: Progress, policies: PolicyReplacer, policy: Policy, catalogue: Catalogue) -> None:
         self._progress, self._policies, self._policy, self._catalogue = progress, policies, policy, catalogue
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
@@ -167,7 +167,7 @@ class RecordedRunner(CallRunner):
         early: bool = False,
         prefetched: PrefetchedResult | None = None,
     ) -> ToolResult | CallNotStarted:
-        """Return what a call came to, or why it was not started, and record it under the id it has now."""
+        """Return the outcome of a call, or why it was not started, and record it under the id it has now."""
         call = facts.call
         check_permit(self.session, permit, call)
         fate = self._progress.find_run(call)
@@ -311,7 +311,7 @@ class RecordedInteraction(Interaction):
         return self._progress.assumed.person in get_list(need.request, "answers")
 
     def _leave_open(self) -> None:
-        """Leave a question open as it was then: it was cancelled, the log ends with it, or somebody went on later."""
+        """Leave a question open as it was then: it was cancelled, the log ends with it, or somebody resumed later."""
         step = self._progress.step
         if step is None:
             raise RecordingEnds

@@ -1,4 +1,4 @@
-"""The models of a recorded session, which say again what they said then, and its plans, which are followed again."""
+"""The models of a recorded session, which give their responses again, and its plans, which are followed again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from foregate.schemas.message import Message, ModelRequest, read_messages, write
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, RecordedConfiguration
-from foregate.tuning.rehearsing.family_replay import PolicyAgain
+from foregate.tuning.rehearsing.family_replay import PolicyReplacer
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import (
     NothingRecorded,
@@ -46,10 +46,10 @@ Redo = Callable[[RecordedSwitch | Event], Awaitable[None]]
 """Records again what was switched or undone between two steps of a task."""
 
 
-class RecordedVoice:
-    """Whoever says again what was recorded of them, in the order of the recording."""
+class RecordedResponder:
+    """A model that gives its recorded responses again, in the order of the recording."""
 
-    _unheard = "the model is asked once more than then, and no response to that is recorded"
+    _not_recorded = "the model is asked once more than then, and no response to that is recorded"
     _fails_too = False
 
     def __init__(self, progress: Progress, name: str, redo: Redo) -> None:
@@ -66,7 +66,7 @@ class RecordedVoice:
             step = progress.step
             if (end := find_end(step)) is not None:
                 self._end(end)
-                raise NothingRecorded(self._unheard)
+                raise NothingRecorded(self._not_recorded)
             progress.at += step is not None and not isinstance(step, RecordedHalt)
             match step:
                 case RecordedSwitch() | Event(body=EffectUndone() | Checkpoint()):
@@ -82,7 +82,7 @@ class RecordedVoice:
                     return step
                 case _:
                     progress.at -= 1
-                    raise NothingRecorded(self._unheard)
+                    raise NothingRecorded(self._not_recorded)
 
     def _end(self, end: TaskEnded) -> None:
         """Do what the end of the task asks for; see `_find_next`."""
@@ -92,7 +92,7 @@ class RecordedVoice:
             self._progress.cancel()
 
 
-class RecordedModel(RecordedVoice):
+class RecordedModel(RecordedResponder):
     """Gives the responses of a recording in order, without those that only repeat what is no longer held."""
 
     _fails_too = True
@@ -104,7 +104,7 @@ class RecordedModel(RecordedVoice):
             step = await self._find_next(RecordedResponse)
             if step.asked:
                 self._progress.at -= 1
-                raise NothingRecorded(self._unheard)
+                raise NothingRecorded(self._not_recorded)
             calls = self._progress.strip_repeats(step)
             # Else all of it repeats what has run now.
             if calls or not step.response.calls:
@@ -115,10 +115,10 @@ class RecordedModel(RecordedVoice):
 _OTHER = "is told something else than then, so what it would have said is unknown (--assume model=same goes on)"
 
 
-class RecordedPlanner(RecordedVoice):
+class RecordedPlanner(RecordedResponder):
     """Answers the questions of each recorded round in order."""
 
-    _unheard = "the planning model is asked here, which it was not then"
+    _not_recorded = "the planning model is asked here, which it was not then"
     round: RecordedRound | None = None
     """The round in hand."""
     _given = 0
@@ -138,7 +138,7 @@ class RecordedPlanner(RecordedVoice):
                 self._progress.cancel()
             # The recording ends here: it says what comes instead.
             await self._find_next(RecordedRound)
-            raise NothingRecorded(self._unheard)
+            raise NothingRecorded(self._not_recorded)
         time, body = self.round.answers[self._given]
         self._given += 1
         self._progress.pass_time(time)
@@ -147,7 +147,7 @@ class RecordedPlanner(RecordedVoice):
     async def _begin_round(self, request: ModelRequest) -> None:
         found = await self._find_next(RecordedRound)
         if found.gate != request.purpose:
-            raise NothingRecorded(self._unheard)
+            raise NothingRecorded(self._not_recorded)
         self._progress.begin_part(found.seq, found.time)
         self.round, self._given = found, 0
         self._progress.note_missing_changes()
@@ -156,7 +156,7 @@ class RecordedPlanner(RecordedVoice):
 
 
 def _build_response(body: NeedAnswered) -> ModelResponse:
-    """Return a response with which asking comes to an answer; one that could not be used is one without words."""
+    """Return the response that leads to a recorded answer; one that could not be used has no words."""
     answer, usage = body.answer, body.usage or Usage()
     if answer.value is not None:
         return ModelResponse(strict_json.canonical(answer.value).decode(), usage=usage)
@@ -167,10 +167,10 @@ def _build_response(body: NeedAnswered) -> ModelResponse:
     return ModelResponse(usage=usage)
 
 
-class RecordedFiller(RecordedVoice):
+class RecordedFiller(RecordedResponder):
     """Fills in the calls of tasks as they were filled in then."""
 
-    _unheard = "the execution model is asked to fill in a task here, which it was not then"
+    _not_recorded = "the execution model is asked to fill in a task here, which it was not then"
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Return the next response to a task; raise NothingRecorded where none follows from the log."""
@@ -210,7 +210,7 @@ _UNSOUND = PlanDefect(0, "plan", "it could not be used then", "")
 class RehearsedPlan(PlanController):
     """The real controller, which looks at no workspace: what was found of a plan then is found of it again."""
 
-    def __init__(self, session: Session, progress: Progress, policies: PolicyAgain, redo: Redo) -> None:
+    def __init__(self, session: Session, progress: Progress, policies: PolicyReplacer, redo: Redo) -> None:
         self._progress, self._policies = progress, policies
         name = progress.recording.started.model
         self.planner, self.filler = RecordedPlanner(progress, name, redo), RecordedFiller(progress, name, redo)

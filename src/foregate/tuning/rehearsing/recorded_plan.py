@@ -165,7 +165,7 @@ class PlanHistory:
 
     def _take_fill(self, event: Event, body: PlanStepChanged) -> RecordedFailure | None:
         if body.status == "running" and body.ask is None and not body.attempt:
-            # It goes on after a pause.
+            # It resumes after a pause.
             return None
         unanswered = self.asked and body.status in ("running", "failed")
         self.asked = body.ask.request if body.ask is not None else ""
@@ -198,7 +198,7 @@ class PlanHistory:
         self._paused = reason if self.is_running else ""
 
     def take_resumption(self, event: Event) -> RecordedExecution | None:
-        """Return the step with which somebody goes on, where an event of a plan that had paused is the first after."""
+        """Return the step with which somebody resumes a paused plan, where the event is the first one after."""
         if self._paused != "paused":
             return None
         self._paused = ""

@@ -1,4 +1,4 @@
-"""A recorded session, taken apart into what its loop was given: messages, responses, answers, surveys and results."""
+"""A recorded session as the steps and answers its loop was given: messages, responses, surveys and results."""
 
 from __future__ import annotations
 

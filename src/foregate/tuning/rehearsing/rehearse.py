@@ -25,7 +25,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import QuestionStore, Readable
 from foregate.schemas.version import __version__
 from foregate.tuning.phases import find_rest
-from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyAgain, Read
+from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyReplacer, Read
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 from foregate.tuning.rehearsing.recording import Recording
@@ -79,7 +79,7 @@ _WAITING = "it is a child task, and its parent was stopped while it waited"
 
 
 class Rehearsal(Struct, frozen=True):
-    """A session played again: what it came to as far as it was played, and what the same part came to then.
+    """A session played again: the counts of what was played, and of the same part as it was recorded.
 
     `stopped` says why the log holds nothing from event `at` on, "" where the session was played to its end; a turn in
     which it was stopped counts neither then nor now. `events` are those that playing it again recorded, `assumed` how
@@ -97,7 +97,9 @@ class Rehearsal(Struct, frozen=True):
     version: str = ""
 
 
-async def rehearse(read: Read, sessions: Sequence[str], policies: PolicyAgain, assumed: Assumption) -> list[Rehearsal]:
+async def rehearse(
+    read: Read, sessions: Sequence[str], policies: PolicyReplacer, assumed: Assumption
+) -> list[Rehearsal]:
     """Play the recorded sessions of a family again; nothing runs, nobody is asked, nothing is written but in memory.
 
     `sessions` are named with each before those that resume it; child tasks are played where their parents begin
@@ -108,7 +110,7 @@ async def rehearse(read: Read, sessions: Sequence[str], policies: PolicyAgain, a
     family = FamilyReplay(read, policies, assumed)
     found = await _play_family(family, sessions)
     if policies.is_other and any(one.version not in ("", __version__) for one in found):
-        same = await _play_family(FamilyReplay(read, PolicyAgain(None), NOTHING), sessions)
+        same = await _play_family(FamilyReplay(read, PolicyReplacer(None), NOTHING), sessions)
         found = [_check_version(one, own) for one, own in zip(found, same, strict=True)]
     return found
 
@@ -192,7 +194,7 @@ def _find_stop(family: FamilyReplay, recording: Recording) -> str:
 
 
 class RehearsedPart(Struct):
-    """What some of the sessions came to, then and now, and what was assumed of them, by who."""
+    """The counts of some of the sessions, then and now, and what was assumed of them, by who."""
 
     name: Literal["whole", "supposed", "stopped"]
     sessions: int = 0
@@ -209,7 +211,7 @@ class RehearsedPart(Struct):
 
 
 class RehearsalTally:
-    """What all sessions came to, in three `parts` that are never added up.
+    """The counts of all sessions, in three `parts` that are never added up.
 
     `whole` were played to their end and are exact, `supposed` too, but for what was assumed, and `stopped` are counted
     up to where each was stopped. That a call was sent again only because it was held is an assumption, too.
@@ -258,7 +260,7 @@ class RehearsalRun:
 
 @dataclass
 class FamilyPlayer:
-    """Plays whole families, by their first sessions; the policies are kept from one to the next.
+    """Plays whole families, by their first sessions; the policies are read once for all of them.
 
     `families` names the sessions of each in the order in which they are played, `wanted` those that are asked about,
     and `open_in` the processes that have one open.
@@ -272,7 +274,7 @@ class FamilyPlayer:
     open_in: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        self._policies = PolicyAgain(partial(replace_user_layer, self.user))
+        self._policies = PolicyReplacer(partial(replace_user_layer, self.user))
 
     def __call__(self, piece: SessionPiece) -> list[Rehearsal]:
         """Return the sessions of a family as they were played; raise LogError where the log cannot be read."""

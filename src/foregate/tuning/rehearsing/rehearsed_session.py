@@ -264,7 +264,7 @@ class SessionPlayer:
         return RehearsedSession(self.family, self.progress, policy, lease=lease, layers=layers, state=state)
 
     async def _reopen(self, session: RehearsedSession, lease: Lease, step: RecordedSwitch) -> RehearsedSession:
-        """Return the session under the policy that another process went on with."""
+        """Return the session under the policy with which another process resumed it."""
         again = self._open(lease, step.in_force, session.state)
         again.log.follow(self.progress.before)
         if again.policy.hash == session.policy.hash:
