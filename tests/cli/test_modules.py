@@ -82,3 +82,19 @@ def test_a_command_loads_no_more_modules_than_it_is_known_to_need(command: str, 
 def test_the_program_sees_what_is_loaded(place: tuple[str, str]) -> None:
     assert {"pydantic", "foregate.gates.support.plain_schema"} <= {*load("run read a.txt", *place)}
     assert Path(place[0], "events.db").exists()
+
+
+ENDING = """
+import contextlib, gc, sys
+sys.argv = ["foregate", "--version"]
+from foregate.cli import main
+with contextlib.suppress(SystemExit):
+    main()
+sys.exit(not gc.get_freeze_count() or not gc.isenabled())
+"""
+"""Runs a command; fails where what it made is looked through for circles as Python ends."""
+
+
+def test_a_command_that_has_ended_leaves_nothing_to_look_through(tmp_path: Path) -> None:
+    environ = {**os.environ, "FOREGATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-I", "-c", ENDING], cwd=tmp_path, env=environ, capture_output=True, check=True)
