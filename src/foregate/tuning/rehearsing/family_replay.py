@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.assumption import Assumption
@@ -79,15 +80,12 @@ class FamilyReplay:
         """Return the recording of the session that one with this start resumes, None where the log does not hold it."""
         link = began.follows if isinstance(began, SessionStarted) else None
         if link is None or link.session in self._sought:
-            return None
+            return self._recordings.get(link.session) if link is not None else None
         self._sought.add(link.session)
-        try:
+        # Whoever plays it says why it is not there.
+        with suppress(NothingRecorded):
             return self.find_recording(link.session)
-        except NothingRecorded:
-            # Whoever plays it says so.
-            return None
-        finally:
-            self._sought.remove(link.session)
+        return None
 
     def is_child(self, name: str) -> bool:
         """Whether a session is a child task; of one that is not there its name tells."""
