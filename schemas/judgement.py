@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Literal, cast, final
 
 from msgspec import Struct, field
@@ -221,9 +222,14 @@ class Opinion(Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
 
 
+_ID = attrgetter("id")
+
+
 def build_rulings(gate: GateName, calls: Iterable[ToolCall], held: Mapping[str, Ruling]) -> dict[str, Ruling]:
     """Return the rulings that let pass, under `<gate>_passed`, all `calls` but those in `held`."""
     passed = build_pass(gate)
+    if not held:
+        return dict.fromkeys(map(_ID, calls), passed)
     return {call.id: held.get(call.id, passed) for call in calls}
 
 

@@ -15,7 +15,7 @@ from foregate.gates.prelude import Prelude, build_prelude, judge
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
-from foregate.policy.risk.resurvey import resurvey
+from foregate.policy.risk.resurvey import compare_looking, resurvey
 from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import compare_policies, replace_values
 from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
@@ -169,7 +169,7 @@ def survey_again(
     turn: Turn, policy: Policy, before: Policy, catalogue: Catalogue
 ) -> tuple[Turn, dict[str, str], set[str]]:
     """Return the turn as it would have been surveyed, by call the key where nobody can say, and the calls changed."""
-    if policy.hash == before.hash:
+    if policy.hash == before.hash or compare_looking(before, policy).keys == frozenset():
         return turn, {}, set()
     calls = {call.id: call for call in turn.calls}
     surveys: list[Survey] = []
@@ -200,8 +200,12 @@ def replay_turn(
     `otherwise` answers what no recorded answer fits, unless `assume` does. `judge_round` judges the turn with the
     answers that were given so far.
     """
-    left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
-    afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
+    afterwards = [answer for answer in turn.answers if answer.gate == "loop"] if turn.answers else []
+    left = (
+        [a for a in turn.answers if a.gate != "loop" and not set(looked).intersection(a.digests)]
+        if turn.answers
+        else []
+    )
     given: list[Answer] = []
     used: list[Answer] = []
     missing: dict[str, Need] = {}
@@ -272,7 +276,7 @@ def build_stand_in(need: Need, turn: Turn) -> Answer:
 
 def build_side(verdict: Verdict, answers: Sequence[Answer]) -> Side:
     """Return how a call stands after a verdict, and whether a person was asked for approval of the call."""
-    asked = any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
+    asked = bool(answers) and any(one.gate == "approval" and verdict.digest in one.digests for one in answers)
     return Side(verdict.standing.value, verdict.gate, verdict.ruling.code, asked)
 
 
