@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,7 +14,7 @@ from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.builtin.commands import run_command
-from foregate.agent.workspace import confinement, work_sandbox
+from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.local import LocalWorkspace
@@ -150,20 +149,26 @@ async def test_where_no_sandbox_can_be_made_the_short_list_runs_as_before(
     assert (await look(workspace, "cat", "a.txt", policy=alone)).content == "x"
 
 
-@pytest.mark.parametrize("where", [confinement, work_sandbox])
+@pytest.mark.parametrize("reads_are_known", [False, True])
 async def test_a_sandbox_that_fails_by_a_fault_of_its_own_lets_no_command_run_and_the_next_one_tries_anew(
-    where: ModuleType, folder: Path, workspace: Workspace, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+    reads_are_known: bool,
+    folder: Path,
+    workspace: Workspace,
+    open_session: OpenSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise SandboxFailed(Failure(step="fault", number=0, sentence="the sandbox failed: NameError: x"))
 
     command = calls(("run_command", {"argv": ["touch", "made"]}))
     # What the probes find out stays for a machine and its bounds, so these are this test's alone.
-    alone = policy_with({"commands.sandbox.processes": 997 + (where is confinement)})
+    alone = policy_with({"commands.sandbox.processes": 997 + reads_are_known})
+    if reads_are_known:
+        find_tier(workspace, alone)
     tools = [run_command(workspace, alone)]
     session = await open_session(command, says("no"), command, says("yes"), tools=tools, policy=alone)
     with monkeypatch.context() as patch:
-        patch.setattr(where, "probe_plan", fail)
+        patch.setattr(confinement, "start_program", fail)
         await run(session, "Run `touch made`.")
     assert not (folder / "made").exists()
     judged = bodies(await session.log.read(), TurnJudged)
