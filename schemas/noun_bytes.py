@@ -41,9 +41,10 @@ def encode_noun(noun: Noun) -> bytes:
 def describe_noun(noun: type[Noun]) -> tuple[type[Struct], list[tuple[Get, Any]], list[tuple[Get, bytes]]]:
     """Return a class with the fields of `noun` and without its tag, and where the encoder may not leave out a default.
 
-    It leaves out what is the very object that the default is, and an empty dict. Of None, 0, "", the members of an
-    enumeration and the words of a Literal there is only one. Any other default is returned: with what gets its field,
-    or with what gets the field that holds it in its parts, as it would be written there. So is the tag of a part.
+    It leaves out what is the very object that the default is, and an empty dict. Of None, 0, "" and the members of an
+    enumeration there is only one. Any other default is returned, a word of a Literal, too, since who reads a policy
+    may make one anew: with what gets its field, or with what gets the field that holds it in its parts, as it would be
+    written there. So is the tag of a part.
     """
     fields = msgspec.structs.fields(noun)
     named = [(f"field{at}", Any, _copy_field(one)) for at, one in enumerate(fields)]
@@ -105,7 +106,7 @@ def _is_doubtful(one: FieldInfo) -> bool:
     default = _find_default(one)
     if one.required or default is None or isinstance(default, (bool, Enum)) or default in ("", ()):
         return False
-    return default not in range(-5, 257) and not any(default is word for word in get_args(one.type))
+    return default not in range(-5, 257)
 
 
 def _find_default(one: FieldInfo) -> Any:

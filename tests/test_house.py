@@ -10,17 +10,15 @@ from pathlib import Path
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
-MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_830, 675, 46, 23
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_770, 670, 46, 23
 """Of all Python outside tests, benchmarks and docs."""
 MAX_NAMES_WITH_TWO_MEANINGS = 1
 MAX_LINES_OF_A_FUNCTION = 60
-LONGER = frozenset({"fold.py apply", "python_tool.py tool"})
-"""The fold over all kinds of events, and the signature that a tool is declared by."""
 PHRASES = re.compile(
     r"\b(of which|of whom|came of|(?:gone?|goes|going) on with|nobody knows|there is none)\b", re.IGNORECASE
 )
 """What needs a second reading: `a name of which nobody knows`."""
-MAX_PHRASES = 8
+MAX_PHRASES = 0
 
 
 def read_sources() -> Iterator[tuple[Path, ast.Module]]:
@@ -47,14 +45,14 @@ def test_few_class_names_have_two_meanings() -> None:
 
 
 def test_a_function_fits_on_a_screen() -> None:
-    longer = {
+    longer = [
         f"{path.name} {node.name}"
         for path, module in read_sources()
         for node in ast.walk(module)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= MAX_LINES_OF_A_FUNCTION
-    }
-    assert longer <= LONGER
+    ]
+    assert longer == []
 
 
 def test_the_source_says_ever_less_that_needs_a_second_reading() -> None:

@@ -177,7 +177,7 @@ was wrong before. Plan nothing the person did not ask for.
 
 RESULTS = """\
 A plan you wrote for a person has run in their workspace. You get one JSON object: `request` (what the person asked \
-for), `goal`, `status`, and `results`: what each task was to do and what came of it. Answer with one JSON object of \
+for), `goal`, `status`, and `results`: what each task was to do and how it ended. Answer with one JSON object of \
 the given schema and nothing else. You cannot call tools now.
 
 Under `answer` tell the person in plain words what they wanted to know or what was done, and what failed or was left \

@@ -61,7 +61,7 @@ _OFFERED = "call `{}`, which the plan names, or set `validation.allow_tool_fallb
 
 
 async def ask_for_calls(session: Session, model: Model, step: StepState, configuration: Configuration) -> str:
-    """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is.
+    """Ask for the calls of the task in hand and record the answer; return why it holds no calls, "" where it does.
 
     What is sent is what the log keeps for the task; what the model thought aloud is kept apart. Offered are the tools
     that only look and the one the task's action names, or under `validation.allow_tool_fallback` all. An answer whose

@@ -62,7 +62,7 @@ class MessageForm(Struct, frozen=True):
     """How a message is made. `content` are the words behind a colon, `head` the number of the sentence before it.
 
     `own` tells that no sentence is a question or unknown, and none shows, reports, doubts, waits or hangs on anything;
-    `brief` that it is one line of which the latter holds, as of an answer; `tells` that it begins with what only tells
+    `brief` that the latter holds and it is one line, as an answer is; `tells` that it begins with what only tells
     something, and asks for nothing to be done.
     """
 

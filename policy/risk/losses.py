@@ -134,7 +134,7 @@ def _find_stakes(facts: CallFacts, policy: Policy) -> Iterator[str]:
         yield from map(describe_access, read_command_line(command, policy).access)
     changed = [one for one in facts.changed_resources if one.kind in _IN_WORKSPACE]
     if lost := [one for one in changed if not one.restorable]:
-        yield f"{_name_things(lost)}, of which no copy is kept"
+        yield f"{_name_things(lost)}, and no copy is kept"
     if taken := [one for one in changed if one.restorable and one.loses in ("replaced", "all")]:
         yield f"{_name_things(taken)}, which git cannot bring back and an undo here can"
     if command is not None:

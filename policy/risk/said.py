@@ -299,8 +299,8 @@ def is_wished(text: str, phrases: tuple[str, ...], policy: Policy) -> bool:
 
 
 def has_wish(own: OwnWords, phrases: tuple[str, ...], policy: Policy, *, proposing: bool = False) -> bool:
-    """Whether own words wish for one of these phrases; `proposing` are those of a proposal, of which a question
-    is, and where nothing else wishes for anything a name: `the upgrade costs 60, do you confirm?`."""
+    """Whether own words wish for one of these phrases; `proposing` are those of a proposal, where a question
+    is one, and where nothing else wishes for anything a name: `the upgrade costs 60, do you confirm?`."""
     section = widen_contract(None, policy)
     section = section.model_copy(update={"about": ()}) if proposing else section
     wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]

@@ -96,6 +96,26 @@ class TrajectoryFold:
                 self._add_event(event, self._find_asker(need))
             case NeedAnswered() as body:
                 self._answer_need(event, body)
+            case event_body.CallBody() as body:
+                self._apply_to_call(event, body)
+            case event_body.ContextCompressed() | PlanProposed() | PlanConfirmed() | event_body.PolicyChanged() as body:
+                self._add_notice(event, body)
+            case PlanStepChanged() as body:
+                self._change_step(event, body)
+            case event_body.TaskPaused() as body:
+                self._pause_task(event, body)
+            case event_body.TaskEnded(status=status, text=text, note=note) as body:
+                self._add_notice(event, body)
+                self._change_task(status=status, text=text, note=note)
+                self._agent, self._task = None, 0
+            case event_body.SessionEnded() | event_body.NoteBody() | ReviewBody():
+                self._add_event(event)
+            case _:
+                assert_never(event.body)
+
+    def _apply_to_call(self, event: Event, body: event_body.AnyCallBody) -> None:
+        """Take in an event of a call."""
+        match body:
             case event_body.ToolStarted() as body:
                 self._start_tool(event, body)
             case event_body.ToolFinished() as body:
@@ -112,24 +132,17 @@ class TrajectoryFold:
             case event_body.EffectUndone() as body:
                 self._change_call(body.call, undone=True)
                 self._add_notice(event, body)
-            case event_body.ContextCompressed() | PlanProposed() | PlanConfirmed() | event_body.PolicyChanged() as body:
-                self._add_notice(event, body)
-            case PlanStepChanged() as body:
-                self._change_step(event, body)
-            case event_body.TaskPaused(reason=reason, question=question):
-                if question is not None:
-                    self._begin_step(event, "agent", question)
-                else:
-                    self._add_event(event)
-                self._change_task(status=reason)
-            case event_body.TaskEnded(status=status, text=text, note=note) as body:
-                self._add_notice(event, body)
-                self._change_task(status=status, text=text, note=note)
-                self._agent, self._task = None, 0
-            case event_body.SandboxEnded() | event_body.SessionEnded() | event_body.NoteBody() | ReviewBody():
+            case event_body.SandboxEnded():
                 self._add_event(event)
             case _:
-                assert_never(event.body)
+                assert_never(body)
+
+    def _pause_task(self, event: Event, body: event_body.TaskPaused) -> None:
+        if body.question is not None:
+            self._begin_step(event, "agent", body.question)
+        else:
+            self._add_event(event)
+        self._change_task(status=body.reason)
 
     def build_trajectory(self, masked: tuple[int, ...]) -> Trajectory:
         """Return what was taken in; raise LogError where there was nothing."""

@@ -144,6 +144,19 @@ class Projection:
                 self._apply_answer(at, body)
             case TurnJudged() as body:
                 self._apply_judgement(at, body)
+            case event_body.CallBody() as body:
+                self._apply_to_call(at, body)
+            case event_body.TaskPaused() as body:
+                told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
+                self._end_stretch(at, told, body.question)
+            case event_body.TaskEnded() as body:
+                self._end_task(at, body)
+            case _:
+                pass
+
+    def _apply_to_call(self, at: Moment, body: event_body.AnyCallBody) -> None:
+        task, patterns = at.task, at.view.patterns
+        match body:
             case event_body.ToolStarted(applies=None) as body:
                 task.tools[body.call] = self._start_tool(at, body)
             case event_body.SandboxEnded(call=call):
@@ -157,11 +170,6 @@ class Projection:
                     self._end_span(ran, at.now, code)
                 if self._content:
                     task.messages.append(rows.format_tool_response(call, message, patterns))
-            case event_body.TaskPaused() as body:
-                told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
-                self._end_stretch(at, told, body.question)
-            case event_body.TaskEnded() as body:
-                self._end_task(at, body)
             case _:
                 pass
 

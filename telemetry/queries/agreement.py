@@ -57,10 +57,7 @@ class AgreementChecker:
             case event_body.SessionStarted() | event_body.PolicyChanged() | event_body.CatalogChanged() as body:
                 yield from self._take_in_force(event, body)
             case event_body.TaskStarted(task=task):
-                if task != self._task + 1 and self._begun:
-                    yield "other_task", f"it begins task {task}, and the one before it was task {self._task}"
-                self._task, self._said = task, []
-                self._used.clear()
+                yield from self._begin_task(task)
             case event_body.UserMessage():
                 self._said.append(event.seq)
             case ModelResponded() as body:
@@ -80,13 +77,22 @@ class AgreementChecker:
             case event_body.CallAnswered() as body:
                 yield from self._check_refusal(body)
             case event_body.TaskEnded() as body:
-                for name in _ENDED if self._begun else ():
-                    if (told := getattr(body, name)) != (counted := self._used[name]):
-                        yield "other_use", f"it says that the task used {name} {told}, and its events say {counted}"
+                yield from self._check_use(body)
             case _:
                 pass
         if self._begun and event.policy != self._policy:
             yield "other_policy", f"it names the policy {event.policy[:12]}, and {self._policy[:12]} is in force"
+
+    def _begin_task(self, task: int) -> Iterator[Finding]:
+        if task != self._task + 1 and self._begun:
+            yield "other_task", f"it begins task {task}, and the one before it was task {self._task}"
+        self._task, self._said = task, []
+        self._used.clear()
+
+    def _check_use(self, body: event_body.TaskEnded) -> Iterator[Finding]:
+        for name in _ENDED if self._begun else ():
+            if (told := getattr(body, name)) != (counted := self._used[name]):
+                yield "other_use", f"it says that the task used {name} {told}, and its events say {counted}"
 
     def _take_in_force(
         self, event: Event, body: event_body.SessionStarted | event_body.PolicyChanged | event_body.CatalogChanged

@@ -42,12 +42,38 @@ class InvariantChecker:
                 yield from self._check_response(event.seq, body)
             case TurnJudged() as body:
                 yield from self._check_judgement(event.seq, body)
+            case event_body.CallBody() as body:
+                yield from self._check_call(event.seq, body)
+            case TaskStarted():
+                self._forget_permits()
+            case TaskEnded():
+                yield from self._check_open_calls()
+                self._forget_permits()
+            case event_body.SessionEnded(events=count):
+                if count != event.seq:
+                    yield "other_count", f"the session ended with {count} events, and this is number {event.seq}"
+            case event_body.SessionStarted() | event_body.CatalogChanged() | event_body.PolicyChanged():
+                pass
+            case ReviewBody():
+                yield "misplaced", f"event {event.seq} is one of the review log, and no session has any"
+            case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered():
+                pass
+            case PlanProposed() | PlanConfirmed() | PlanStepChanged():
+                pass
+            case event_body.ContextCompressed() | event_body.NoteBody():
+                pass
+            case _:
+                assert_never(event.body)
+
+    def _check_call(self, seq: int, body: event_body.AnyCallBody) -> Iterator[Finding]:
+        """Yield what is wrong with an event of a call."""
+        match body:
             case event_body.ToolStarted() as body:
                 yield from self._check_start(body)
             case event_body.SandboxEnded(call=call):
                 if call not in self._running:
                     yield "ended_without_start", f"`{call}` ended in a sandbox but was never started"
-                self._running[call], self._ended[call] = "pure", event.seq
+                self._running[call], self._ended[call] = "pure", seq
             case event_body.ToolFinished() as body:
                 yield from self._check_finish(body)
             case event_body.OutcomeUnknown(call=call):
@@ -61,26 +87,10 @@ class InvariantChecker:
                 if self._running.pop(call, "pure") != "pure":
                     yield "answered_while_running", f"`{call}` is answered as not run though it was started"
                 yield from self._check_answer(call)
-            case TaskStarted():
-                self._forget_permits()
-            case TaskEnded():
-                yield from self._check_open_calls()
-                self._forget_permits()
-            case event_body.SessionEnded(events=count):
-                if count != event.seq:
-                    yield "other_count", f"the session ended with {count} events, and this is number {event.seq}"
-            case event_body.SessionStarted() | event_body.CatalogChanged() | event_body.PolicyChanged():
-                pass
-            case event_body.ContextCompressed() | event_body.NoteBody():
-                pass
-            case ReviewBody():
-                yield "misplaced", f"event {event.seq} is one of the review log, and no session has any"
-            case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | event_body.EffectUndone():
-                pass
-            case PlanProposed() | PlanConfirmed() | PlanStepChanged():
+            case event_body.EffectUndone():
                 pass
             case _:
-                assert_never(event.body)
+                assert_never(body)
 
     def _check_response(self, seq: int, body: ModelResponded) -> Iterator[Finding]:
         stage = {recorded.id: recorded.call.digest for recorded in body.calls}
@@ -102,7 +112,7 @@ class InvariantChecker:
     def _check_continuation(self, continues: Continuation, calls: list[str]) -> Iterator[Finding]:
         """Yield what is wrong with a further stage: it holds calls that wait, once all given to judge are answered."""
         if (response := continues.response) != self._said:
-            yield "other_response", f"it goes on with response {response}, but the one in hand is {self._said}"
+            yield "other_response", f"it continues response {response}, but the one in hand is {self._said}"
         for call in calls:
             if call not in self._waiting:
                 yield "other_call", f"`{call}` is no call that waits for results"

@@ -69,14 +69,9 @@ class SessionReader:
             self._writer.insert_missing("asides", self._session, event.seq)
         match event.body:
             case SessionStarted() as body:
-                self.fold.started, self.fold.workspace, self.fold.model = event.time, body.workspace, body.model
-                self.fold.by = _name_identity(body.by) or body.agent
-                self.fold.follows = body.follows.session if body.follows is not None else ""
+                self._begin_session(event.time, body)
             case event_body.UserMessage(text=text):
-                self.fold.asked = self.fold.asked or scrub(text[:_SHOWN])
-                if self.fold.words:
-                    self._writer.update("asks", self.fold.words, answered=event.seq)
-                self.fold.words = 0
+                self._add_message(event.seq, text)
             case event_body.TaskStarted():
                 self.fold.tasks += 1
                 self.fold.state, self.fold.ended = "open", ""
@@ -90,21 +85,29 @@ class SessionReader:
             case event_body.SessionEnded():
                 self.fold.ended = event.time
                 self.fold.state = "ended" if self.fold.state == "open" else self.fold.state
-            case NeedRaised() as body if body.need.who == "person":
+            case NeedRaised() as body:
                 self._add_question(event, body)
-            case NeedRaised():
-                self.fold.advice_at = event.time
             case NeedAnswered() as body:
                 self._add_answer(event, body)
             case TurnJudged() as body:
                 self._add_turn(event, body)
-            case event_body.CallAnswered(call=call, gate=gate, code=code):
-                for row in (row for row, asked in self.fold.asking.items() if call in asked):
-                    self._writer.update("asks", row, not_run=gate or code)
+            case event_body.CallAnswered() as body:
+                self._stop_call(body)
             case _:
                 pass
         if event.kind in LAYING:
             self._follow_laying(event)
+
+    def _begin_session(self, time: str, body: SessionStarted) -> None:
+        self.fold.started, self.fold.workspace, self.fold.model = time, body.workspace, body.model
+        self.fold.by = _name_identity(body.by) or body.agent
+        self.fold.follows = body.follows.session if body.follows is not None else ""
+
+    def _add_message(self, seq: int, text: str) -> None:
+        self.fold.asked = self.fold.asked or scrub(text[:_SHOWN])
+        if self.fold.words:
+            self._writer.update("asks", self.fold.words, answered=seq)
+        self.fold.words = 0
 
     def _place(self, event: Event) -> dict[str, Any]:
         return {"session": self._session, "seq": event.seq, "at": self.fold.last_at, "time": event.time}
@@ -184,11 +187,18 @@ class SessionReader:
         return found
 
     def _add_question(self, event: Event, body: NeedRaised) -> None:
+        if body.need.who != "person":
+            self.fold.advice_at = event.time
+            return
         self.fold.asked_at = event.time
         self.fold.asked_about += len(body.need.calls)
         by, key = map(scrub, find_cause(body.need))
         self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True, by=by, key=key)
         self.fold.asking[self.fold.ask] = list(body.need.calls[:_YES])
+
+    def _stop_call(self, body: event_body.CallAnswered) -> None:
+        for row in (row for row, asked in self.fold.asking.items() if body.call in asked):
+            self._writer.update("asks", row, not_run=body.gate or body.code)
 
     def _insert_ask(self, event: Event, who: str, gate: str, **known: str | int | None) -> int:
         about = {"session": self._session, "seq": event.seq, "at": self.fold.last_at, "who": who, "gate": scrub(gate)}

@@ -176,8 +176,8 @@ def check_link(log: Readable, event: Event) -> Iterator[Finding]:
     try:
         ended = find_event(log, link.session, link.seq)
     except LogError:
-        why = f"it goes on with session `{link.session[:80]}`, which is not in the log, or cannot be read"
+        why = f"it follows session `{link.session[:80]}`, which is not in the log, or cannot be read"
         yield "no_earlier_session", why
         return
     if ended is None or ended.hash != link.hash or ended.kind != "session_ended":
-        yield "other_earlier_session", f"session `{link.session[:80]}`, which it goes on with, did not end so"
+        yield "other_earlier_session", f"session `{link.session[:80]}`, which it follows, did not end so"

@@ -252,7 +252,7 @@ async def test_a_session_that_goes_on_with_another_is_bound_to_how_that_one_ende
             await log.append(lease, [began(follows=link)], policy=HASH, time=NOW)
             await log.release(lease)
         (unknown,) = SessionProver(log).prove(["no"])
-    assert unknown.found.sentence.startswith("tampered at 1: event 1: it goes on with session `b`, which is not in")
+    assert unknown.found.sentence.startswith("tampered at 1: event 1: it follows session `b`, which is not in")
     assert prove(path).found.state == "unproven"
     rewrite_log(path, "a", lambda lines: find_line(lines, "task_ended")["body"].update(note="nothing"))
     with closing(SqliteLog(path)) as log:

@@ -52,6 +52,8 @@ EQUAL: dict[str, tuple[Noun, Noun]] = {
         replace(_ANSWERED, grants=(Grant("a", "b", "c", until=_build("session")),)),
         replace(_ANSWERED, grants=(Grant("a", "b", "c"),)),
     ),
+    "a word of a Literal": (replace(_JUDGED, turn=replace(_BARE, actor=_build("model"))), _UNCOUNTED),
+    "a word of a Literal in a part of a part": (_decide(mode=_build("enforce")), _decide()),
     "an empty mapping": (replace(_FINISHED, used={}), _FINISHED),
 }
 OTHER: list[Noun] = [

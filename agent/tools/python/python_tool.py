@@ -139,13 +139,10 @@ def tool(
         parameters = read_parameters(wrapped)
         summary, notes = read_docstring(inspect.getdoc(wrapped) or "")
         schema, validate = build_schema(wrapped, parameters, notes)
-        called_as = name or wrapped.__name__
+        called_as = _check_name(name or wrapped.__name__)
         said_of_it = description or summary or called_as.replace("_", " ")
-        if not _NAME.match(called_as):
-            raise UsageError(f"`{called_as[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
         names = [parameter.name for parameter in parameters]
         named = build_targets(targets, said, names)
-        taken = [target.parameter for target in named]
         spec = ToolSpec(
             called_as,
             said_of_it,
@@ -154,12 +151,18 @@ def tool(
             capabilities,
             named,
             timeout=timeout,
-            amounts=check_role("amounts", amounts, names, taken),
-            texts=check_role("texts", texts, names, taken),
+            amounts=check_role("amounts", amounts, names, named),
+            texts=check_role("texts", texts, names, named),
         )
         return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.match(name):
+        raise UsageError(f"`{name[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
+    return name
 
 
 def _build_capabilities(
@@ -245,12 +248,14 @@ def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tup
     return found
 
 
-def check_role(role: str, given: Sequence[str], names: Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:
+def check_role(
+    role: str, given: Sequence[str], names: Sequence[str], targets: Sequence[TargetParameter]
+) -> tuple[str, ...]:
     """Return the parameters of a role; raise UsageError for one the function does not have or that is a target."""
     for parameter in given:
         if parameter not in names:
             raise UsageError(f"`{parameter}` of `{role}` is no parameter of the function; name one it has")
-        if parameter in targets:
+        if any(target.parameter == parameter for target in targets):
             raise UsageError(f"`{parameter}` is a target and cannot be one of `{role}` as well; name it once")
     return tuple(given)
 

@@ -35,7 +35,7 @@ def stakes(of: CallFacts) -> list[str]:
         (facts("read_file"), "nothing: it only reads"),
         (facts("edit_file"), "nothing: it can be undone"),
         (facts("delete_path"), "nothing: it can be undone"),
-        (facts("delete_path", restorable=False), "`a.txt`, of which no copy is kept"),
+        (facts("delete_path", restorable=False), "`a.txt`, and no copy is kept"),
         (facts("delete_path", loses="all"), "`a.txt`, which git cannot bring back and an undo here can"),
         (facts("send", "bob@example.org"), "what is sent to `bob@example.org` cannot be taken back"),
         (facts("run_shell", "make"), "whatever your account can read, change, delete or send: no sandbox holds this"),
@@ -72,7 +72,7 @@ def test_many_things_are_counted() -> None:
     (gone,) = one.resources
     many = tuple(replace(gone, id=f"logs/{number}") for number in range(5))
     lost = replace(one, survey=replace(one.survey, resources=many))
-    assert stakes(lost) == ["`logs/0`, `logs/1`, `logs/2` and 2 more, of which no copy is kept"]
+    assert stakes(lost) == ["`logs/0`, `logs/1`, `logs/2` and 2 more, and no copy is kept"]
 
 
 def test_a_secret_that_would_leave_is_named() -> None:

@@ -43,7 +43,7 @@ from foregate.tuning.rehearsing.recorded_steps import (
 
 _UNDONE = "an effect was undone here while calls were waiting, and what they would have found then is not recorded"
 _PLANNED = "a plan of the whole task begins here, and the log does not hold the configuration it was made and run under"
-_PROBED = "a process ended here while a call was running, and what came of that is not played again"
+_PROBED = "a process ended here while a call was running, and how that ended is not played again"
 _MOVED = "the workspace was moved here"
 _SWITCHED = "something was switched here while a plan was carried out, which is not played again"
 _TAKEN_BACK = "what a plan had done was taken back here while it had paused, which is not played again"
