@@ -138,9 +138,13 @@ LONGEST = 160
 SHORT = 512
 """Characters of an argument that may be a name; longer ones are content, looked through for outside names only."""
 
+# "src/a.py" in "(see src/a.py)".
 _WORD = compile_late(r"[^\s\"'`<>()\[\]{},;|\x00-\x1f]{2,}")
+# "/" in "src/a", "2026", "eF" in "readFile": a word without such a sign names nothing.
 _NAMING = compile_late(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
+# "https://example.org" in "https://example.org/a".
 _URL = compile_late(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
+# "=" in "path=a.py", ":" in "a.py:3".
 _PART = compile_late(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
 _EXTERNAL = Origin.EXTERNAL

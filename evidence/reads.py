@@ -34,7 +34,9 @@ _SHORT = 5
 """Characters below which a text in the arguments of a read counts as a whole word only."""
 _SHOWN = 60
 """Characters of a name that are shown."""
+# "1,234.50" in "EUR 1,234.50".
 _NUMBER = compile_late(r"[+-]?\d[\d.,]*")
+# "https://example.org/a" in "(https://example.org/a)".
 _LINK = compile_late(r"https?://[^\s\"'<>()\[\]{}`\\|]+", re.IGNORECASE)
 
 

@@ -32,10 +32,14 @@ PROSE_WORDS = 12
 HANDED_DOWN = 256
 """Words a record hands down to those within it."""
 
+# "\n", "\u2028": all that some reader shows as a new line.
 _BREAK = compile_late(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# "read" and "file" in "read_file".
 _WORD = compile_late(r"[^\W_]+")
+# "HTTP 200 OK\ncontent-type: text/plain\n\n".
 _HTTP = compile_late(r"HTTP 20[0-5][^\n]*\n(?:[^\n]++\n)*+\n")
 """What `http_request` puts before the body of a whole answer."""
+# "- one", "name: one".
 _BLOCK = compile_late(r"(?:---[ \t]*\n)?(?:-[ \n]|[^\n]*:(?:[ \n]|$))")
 """How a list or a mapping in block style begins."""
 _CONSTANTS_OF_YAML: dict[str, Json] = {
@@ -47,6 +51,7 @@ _CONSTANTS_OF_YAML: dict[str, Json] = {
 _NO_KEY = compile_late(r"[\s:]|<<")
 """What a plain key of a printed object does not hold: `Please pay to: X` and `notes.txt:3: X` are prose."""
 _ESCAPE = r"\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})"
+# "'name'", "True", "{".
 _TOKEN = compile_late(
     rf"""\s*+(?:(?P<text>'(?:[^'\\\n]|{_ESCAPE})*+'|"(?:[^"\\\n]|{_ESCAPE})*+")"""
     r"|(?P<constant>True|False|None)\b|(?P<other>-?[0-9][0-9.e+-]*+|[\[\]{}:,]))"

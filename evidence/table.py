@@ -14,10 +14,13 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import read_value, trim_text
 
 _SIGNS = ",;\t"
+# "Unit price (EUR)".
 _NAME = compile_late(r"[^\W\d](?:[^\W\d]|[ .()/#%&'+$\u20ac-]){0,59}+")
 """A name of a column; none holds a digit, as accounts, dates and most codes do."""
+# ":---".
 _RULE = compile_late(r"[ \t]*+:?-++:?[ \t]*+")
 """A cell of the line between the names and the rows of a Markdown table."""
+# "## Prices\n\n".
 _HEADING = compile_late(r"#{1,6}[ \t][^\n]*+\n[ \t]*+\n?")
 
 

@@ -109,6 +109,7 @@ class ApprovalGate(Struct, frozen=True):
         plan = so_far.plan or turn.plan
         step = plan.find_step(so_far.uses.get(facts.call.id, ())) if plan is not None else None
         covered = covered or step is not None
+        # Nothing of it runs, so nobody is asked.
         if turn.dry_run and facts.changes:
             return None
         gate, ruling = so_far.rulings[facts.call.id]
@@ -201,6 +202,7 @@ class ApprovalGate(Struct, frozen=True):
     def apply_answer(self, turn: Turn, asks: Sequence[Ask], answer: Answer, so_far: SoFar) -> Opinion:
         """Return the opinion a person's answer leads to; one that came too late is none."""
         reason = "changed_while_waiting" if any(v.gate == self.name for v in turn.voided) else ""
+        # It counts when the answer was given: a session that is resumed later still takes it.
         late = bool(answer.expires_at) and (answer.at or turn.now) > answer.expires_at
         if answer.value is None or late:
             message = "nobody answered in time; ask again when somebody is there"

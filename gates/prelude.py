@@ -165,6 +165,7 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
     """
     try:
         opinion = gate(turn, live, so_far)
+    # Only a sentence of ours reaches the model; any other error is told in the log alone.
     except ForegateError as error:
         return Opinion({call.id: build_gate_error(gate, str(error), f": {error}"[:300]) for call in live})
     except Exception as error:

@@ -106,6 +106,7 @@ _NEAR: Mapping[str, str] = {
     **dict.fromkeys(("web_fetch", "webfetch", "fetch", "fetch_url"), "http_request"),
 }
 """Tools of other agents with none of ours that does the same, each with the nearest."""
+# "functions.bash", "mcp__files__read": only the last part says which tool is meant.
 _SEPARATOR = compile_late(r"[./:]|__")
 _LONGEST = 64
 

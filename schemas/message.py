@@ -51,7 +51,9 @@ class ModelRequest(Struct, frozen=True):
     stop: tuple[str, ...] = ()
 
 
+# "read_file", "my-tool".
 ALLOWED = compile_late(r"[a-zA-Z0-9_-]+")
+# "read_file"; "my-tool" and "2nd" are no such names.
 _PLAIN = compile_late(r"[a-zA-Z][a-zA-Z0-9_]*")
 MAX_NAME = 64
 MAX_ID = 40

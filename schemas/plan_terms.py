@@ -13,6 +13,7 @@ from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem, SharedUses
 from foregate.schemas.strict_json import Json
 from foregate.schemas.value import read_value
 
+# "[0]" in "items[0].price": a term holds for each item, so places are taken out before names are compared.
 _PLACE = compile_late(r"\[\d+\]")
 
 

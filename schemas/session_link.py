@@ -7,6 +7,7 @@ from collections.abc import Collection
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.noun import Noun
 
+# "report-2", "report-17"; "report-1" is a name of its own, since the first session has no number.
 _FURTHER = compile_late(r"(.+)-([2-9]|[1-9]\d+)")
 
 

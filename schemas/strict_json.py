@@ -242,8 +242,11 @@ _SAME_ORDER = "\ud7ff"
 _RECORDS = msgspec.json.Decoder()
 _DOUBTFUL = compile_late(rb"[0-9][.e]|null")
 """Bytes that a float may have become: `1.5`, `1e30`, and `null` for one that is not finite."""
+# '\"': an escaped quote ends no text, so escapes go before brackets outside of texts are counted.
 _ESCAPE = compile_late(r"\\.", re.DOTALL)
+# "\ud83d\ude00" is a whole pair and stays; "\ud83d" alone is no character, and UTF-8 cannot hold it.
 _SURROGATES = compile_late(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
+# "[", "}".
 _BRACKET = compile_late(r"[\[\]{}]")
 
 

@@ -37,6 +37,7 @@ _MARKS = (
         "",
     ),
 )
+# "<think>", "[THINK]".
 _FORMS = [(compile_late(rf"(?:{begin})", re.IGNORECASE), end) for begin, end in _MARKS]
 _LONGEST = 64
 """Characters of the longest mark."""
@@ -54,7 +55,9 @@ _ENDS = ".!?\u2026\u3002\uff01\uff1f"
 """How sentences end, in Chinese and Japanese too."""
 _LEFT = compile_late(r"(?:<\|(?:end|return|END_RESPONSE|end_of_solution)\|>\s{0,8}){1,4}\Z")
 """What is left behind an answer that was between two marks: `<|return|>`."""
+# "\n\n" before a mark.
 _BLANKS = compile_late(r"\s*+")
+# "```python": within code a mark is part of the text.
 _FENCE = compile_late(r"^[ ]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -166,6 +169,7 @@ class ThoughtSplitter:
 
 @lru_cache(maxsize=32)
 def _compile_end(end: str, tag: str) -> re.Pattern[str]:
+    # "</think>" for the tag "think".
     return re.compile(end.replace("TAG", re.escape(tag)), re.IGNORECASE)
 
 

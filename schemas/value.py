@@ -62,24 +62,34 @@ class ArgumentValue(Noun, frozen=True):
     name: str = ""
 
 
+# "ann@example.org".
 _ADDRESS = compile_late(r"[^\s@/]+@[^\s@/]+\.[^\s@/]+")
+# "https://example.org/a".
 _URL = compile_late(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+# "example.org:8080", "192.0.2.7".
 _HOST = compile_late(
     r"(?:(?:[\w-]+\.)+(?:[^\W\d_]{2,}|xn--[\w-]+)|(?a:\d{1,3}(?:\.\d{1,3}){3}))(?::\d+)?", re.IGNORECASE
 )
+# "./src/a.py", "src/a.py", "notes.txt".
 _PATH = compile_late(r"\.{0,2}/\S*|[^\s/]+(?:/[^\s/]*)+|[^\s/.]+\.[^\W\d_]\w{0,7}")
+# "2026-03-01", "2026/3/1 10:00"; the same sign on both sides, so that "2026-03/01" is no date.
 _DATE = compile_late(r"(\d{4})([-/.])(\d\d?)\2(\d\d?)(?:[T ]+(.+))?", re.ASCII)
+# "1.3.2026".
 _DATE_BACKWARDS = compile_late(r"(\d\d?)([/.])(\d\d?)\2(\d{4})(?: +(.+))?", re.ASCII)
+# "10:30", "10:30:05 pm", "10:30Z".
 _TIME = compile_late(
     r"(\d\d?)(?::(\d\d)(?::(\d\d)(?:\.\d+)?)?)?(?: ?([ap])\.?m\.?)?(?: ?Z|[+-]\d\d:?\d\d)?", re.ASCII | re.IGNORECASE
 )
 _NUMBERS = {
+    # "1,234.50", "12,34,567" as in India.
     ".": compile_late(
         r"[+-]?(?:\d+|\d{1,3}(?:([,'\u2019 ])\d{3})(?:\1\d{3})*|\d\d?(?:,\d\d)+,\d{3})(?:\.\d+)?", re.ASCII
     ),
+    # "1.234,50", "1 234,50".
     ",": compile_late(r"[+-]?(?:\d+|\d{1,3}(?:([.'\u2019 ])\d{3})(?:\1\d{3})*)(?:,\d+)?", re.ASCII),
 }
 _CODE = r"(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|dollars?|euros?|pounds?)"
+# "EUR 12", "12 dollars": what stays is the number.
 _CURRENCY = compile_late(rf"{_CODE} ?(?=[\d+-])|(?<=\d) ?{_CODE}", re.IGNORECASE)
 _LONGEST = 160
 _EDGES = ".,:;!?\"'`()[]{}<>\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"

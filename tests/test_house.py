@@ -10,8 +10,10 @@ from pathlib import Path
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
-MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 106_770, 670, 46, 23
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 107_096, 670, 46, 23
 """Of all Python outside tests, benchmarks and docs."""
+MIN_SHARE_OF_COMMENTS = 0.0084
+"""Of these lines, comments on a line of their own: reasons, and examples of regular expressions. It only ever rises."""
 MAX_NAMES_WITH_TWO_MEANINGS = 1
 MAX_LINES_OF_A_FUNCTION = 60
 PHRASES = re.compile(
@@ -32,6 +34,12 @@ def test_the_house_has_no_more_lines_files_packages_and_floors_than_before() -> 
     measured = {"lines": lines, "files": len(sources()), "packages": len(arrows()), "floors": len(FLOORS)}
     bounds = dict(zip(measured, (MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS), strict=True))
     assert not {what: count for what, count in measured.items() if count > bounds[what]}, measured
+
+
+def test_enough_lines_say_why_something_is_as_it_is() -> None:
+    lines = [line.strip() for path in sources().values() for line in path.read_text("utf-8").splitlines()]
+    share = sum(line.startswith("#") for line in lines) / len(lines)
+    assert share >= MIN_SHARE_OF_COMMENTS, f"{share:.4f}"
 
 
 def test_few_class_names_have_two_meanings() -> None:

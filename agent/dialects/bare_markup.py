@@ -15,12 +15,15 @@ from foregate.schemas.tool_call import ToolCall
 
 _SHOWN = 60
 _NAME = r"[^\W\d][\w.:-]*+"
+# "</answer>", "`$result_of_step_1.path`".
 _TOKEN = compile_late(
     rf"(?P<between>[\s\"'.,;]++)|</?(?P<tag>{_NAME})(?:\s[^<>]*+)?/?>"
     r"|`?\$(?P<result>result_of_step_[0-9]{1,9})(?:\.[A-Za-z_]\w*+|\[[0-9]{1,6}\])*+(?!\w)`?"
 )
+# "</ans", "$result_of".
 _BEGUN = compile_late(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
 """What may become a tag or the name of a result."""
+# "<answer>".
 _OPENING = compile_late(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
 _ANSWERS = frozenset(
     ["answer", "final", "final_answer", "finalanswer", "output", "reply", "response", "summary", "message"]
@@ -29,6 +32,7 @@ _ANSWERS = frozenset(
 _WORDS = MARKUP | _ANSWERS
 _CALLS = frozenset([GENERIC, "function_call", "function_calls", "invoke", "tool_call", "tool_calls", "tool_use"])
 """Tags in which models put a call, whatever the tool."""
+# "read_file".
 _WORD = compile_late(_NAME)
 _CALLED = compile_late(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
 """Where a call has the name of its tool: `"name": "Bash"`, `<bash>`, `<function=bash>`."""

@@ -16,7 +16,9 @@ from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import ToolCall
 
+# '"', "{": all that says where broken JSON nests.
 _MARK = compile_late(r'["{}\[\]]')
+# 'a.py"': the rest of a string; without the group its end was cut off.
 _STRING = compile_late(r'(?:[^"\\]++|\\.)*+(")?', re.DOTALL)
 _NAMES = ("tool", "tool_name", "name")
 Known = Set[str]
@@ -24,8 +26,10 @@ Known = Set[str]
 _ARGUMENTS = ("args", "arguments", "parameters")
 _LISTS = ("calls", "tool_calls", "actions")
 _ASIDE = ("reasoning", "id", "type", "description")
+# '"tool": "read_file"'.
 _CALLISH = compile_late(r'"(?:tool|tool_name|name|tool_calls|calls|actions|function)"\s*:\s*(?:"([^"\\]{1,64})")?')
 _DEEPEST = 8
+# ', {' before the next of several values.
 _VALUE = compile_late(r"[\s,]*[{\[]")
 _LOOK = 100_000
 """Characters of a text that is no JSON in which the name of its tool is looked for."""

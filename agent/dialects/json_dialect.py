@@ -38,19 +38,26 @@ _INERT = ((COMMENT, COMMENT_END), (CDATA, CDATA_END))
 _MARKS = (COMMENT, CDATA, f"<{RESULT}", *(f"{begin}{name}" for begin in ("<", "</") for name in THOUGHTS))
 _MARK = "|".join(map(re.escape, _MARKS))
 _BEGUN = "|".join(sorted({re.escape(mark[:size]) for mark in _MARKS for size in range(1, len(mark))}))
+# '{"', "```".
 _SPECIAL = compile_late(
     rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<mark>{_MARK})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
     rf"""(?P<code>`|~{{3}})|(?:[{{\[]\s*+|{_BEGUN}|~{{1,2}})\Z""",
     re.IGNORECASE,
 )
 """What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
+# "```json".
 _FENCE = compile_late(r"[ ]{0,3}```")
+# "``": the rest of a fence may arrive with the next piece.
 _MAYBE_FENCE = compile_late(r"[ ]{0,3}`{0,2}\Z")
+# "```" alone on its line.
 _FENCE_END = compile_late(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
 _RUN = r"(`{3,}+|~{3,}+)[ \t]*+"
+# "```python\n".
 _CODE = compile_late(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
+# "```pyth".
 _MAYBE_CODE = compile_late(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
 _LANGUAGES = ("", "json", "tool_call", "tool_calls")
+# '```json {"tool": "list_files"}```'.
 _IN_LINE = compile_late(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
 """A fence within one line, which by the book is inline code: its language says that it is meant as a call."""
 
@@ -126,11 +133,13 @@ class TextSplitter:
                 return
         code = yield from window.peek(_CODE, _MAYBE_CODE, to_end=False)
         if code is None or code[2].lower() in _LANGUAGES:
+            # "```": at least as many marks as opened it.
             fence = re.compile(_RUN).match(window.text, window.at)
             assert fence is not None
             self._add_words(window.take(fence.end()))
             return
         self._add_words(window.take(code.end()))
+        # "```" or longer, also in a quotation: "> ```".
         closing = re.compile(rf"^[ \t>]*+{code[1]}{code[1][0]}*+[ \t]*\r?$", re.MULTILINE)
         self._add_words((yield from self._read_to_closing(self._add_words, closing)))
 

@@ -90,6 +90,7 @@ class LookAlikes:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = sorted(set(names))
+        # "<read_file>", "<read_file path".
         self._tag = re.compile(rf"<(?:{'|'.join(map(re.escape, self._names))})[\s/>]")
 
     def has_tag(self, text: str) -> bool:

@@ -14,18 +14,25 @@ NO_RESULTS = "results come from the tools, never from the model"
 NO_END = "`{}` never came; what stands before it was taken as words"
 OPEN_THOUGHT = "`<{}>` was not closed; what stands after it was taken as a thought"
 ONLY_THOUGHT = "calls before `{}` stood in a thought; they were not made"
+# "``".
 _RUN = compile_late(r"`+")
+# "``", "\n": code in a line ends with as many backticks as began it, or with the line.
 _RUN_OR_LINE = compile_late(r"`+|\n")
 _SPECIAL = compile_late(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
 """What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
+# "```python", "- ~~~", "> ```": in a list and in a quotation, too.
 _FENCE = compile_late(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
+# "> ``".
 _MAYBE_FENCE = compile_late(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
+# "> ```".
 _FENCE_END = compile_late(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
+# "**Final answer:**", "finial anwser:": models misspell it.
 _ANSWER = compile_late(
     r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
     r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
     re.IGNORECASE,
 )
+# "**Fin".
 _MAYBE_ANSWER = compile_late(r"(?=[^\n]{0,63}\Z)[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
 
 

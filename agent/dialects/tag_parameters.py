@@ -19,6 +19,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, get_list, get_object
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
+# "'two words'", '"two words"'.
 _TOKEN = compile_late(
     r"""(?P<blank>(?:[ \t]|\\\r?\n)++)"""
     r"""|'(?P<single>[^']*+)'"""
@@ -32,9 +33,11 @@ _TOKEN = compile_late(
     r"""|(?P<plain>[^ \t\r\n'"\\|&;<>()`$0-9]++|[^'"\\])""",
     re.DOTALL,
 )
+# '\$' stands for "$"; "$HOME" would be computed by a shell.
 _IN_DOUBLE = compile_late(
     r"""\\([\\"$`\n])|(\$(?!result_of_step_[0-9])[A-Za-z0-9_{(@*#?$!-]|`)|[^\\$`]++|.""", re.DOTALL
 )
+# "LANG=C".
 _ASSIGNMENT = compile_late(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ONE_EACH = "write one tag for each command, in the order they are to run"
 _INSTEAD = {
@@ -107,8 +110,11 @@ def _build_refusal(tag: str, piece: str, instead: str) -> UnreadableTag:
 
 
 _SHORT_KEYS = ("enum", "const", "format", "pattern")
+# "\n" behind an opening tag: it is layout, and no part of the value.
 _FIRST_BREAK = compile_late(r"\r?\n")
+# "\n  " before a closing tag: the blanks indent the tag.
 _LAST_LINE = compile_late(r"(?<=\n)[ \t]+\Z")
+# "$result_of_step_1.path".
 _PLACE = compile_late(r"\s*\$result_of_step_[0-9]+[^\s]*\s*\Z")
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -259,6 +265,7 @@ def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
 
 _DEEPEST = 8
 """Tags in the value of a parameter, at most."""
+# "<<", "stray words".
 _STRAY = compile_late(r"<{1,20}[^<>\n]{0,60}>?|[^<\n]{1,60}")
 
 

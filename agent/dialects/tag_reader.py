@@ -19,12 +19,15 @@ from foregate.schemas.tool_call import ToolCall
 
 _DEEPEST = 8
 """Blocks in blocks, at most."""
+# "<execute_tools>", "</exec-tool>": models spell it in many ways.
 _SIGNAL = compile_late(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
 _CUT_NAME = 3
 """Letters of a tag's name after which a text that ends within a line was cut in it."""
 _FINAL = ("final_answer", "finalanswer", "final-answer")
 _BEGUN = r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+"
+# "<read_file path=a.py>": an attribute without quotes; "<read_file pa".
 _BROKEN_TAG, _MAYBE_BROKEN = compile_late(f"{_BEGUN}>"), compile_late(rf"{_BEGUN}\Z")
+# "<réad_file": a name that only looks like a tool's.
 _ODD_TAG = compile_late(r"<(/?)([^\s<>/=\"'`]{1,100})")
 
 

@@ -23,9 +23,12 @@ from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
+# "<", "```", "final answer": a reader could take these for more than text.
 _RISKY = compile_late(r"<|`{3}|~{3}|f[inal]{2,5}[ \t_-]*a", re.IGNORECASE)
+# "<réad".
 _ODD = compile_late(r"</?[!-;?-~]*[^\x00-\x7f]")
 """A tag's name beyond ASCII, which may look like another's."""
+# "<read_fi".
 _CUT = compile_late(r"<[A-Za-z_][\w.:-]*\Z", re.ASCII)
 """The name of a tag, cut by the end."""
 

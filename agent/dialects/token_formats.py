@@ -81,33 +81,48 @@ class TokenForm(Struct, frozen=True):
     example: str
 
 
+# "<\uff5ctool\u2581call\u2581begin\uff5c>read_file<\uff5ctool\u2581sep\uff5c>".
 _NAMED = compile_late(
     rf"{_OPEN}tool{_GAP}call{_GAP}begin{_CLOSE}\s*(?:function\s*{_OPEN}tool{_GAP}sep{_CLOSE}\s*(?P<typed>{_NAME})\s*"
     rf"|(?P<name>{_NAME})\s*(?:{_OPEN}tool{_GAP}sep{_CLOSE}|{_OPEN}tool{_GAP}call{_GAP}argument{_GAP}begin{_CLOSE})\s*)"
     r"(?P<fence>```(?:json)?\s*)?"
 )
+# "<\uff5ctool\u2581calls\u2581end\uff5c>".
 _NAMED_END = compile_late(rf"{_OPEN}tool{_GAP}calls?{_GAP}(?:section{_GAP})?end{_CLOSE}")
+# 'read_file[ARGS]{"path": "a"}'.
 _MISTRAL = compile_late(rf"\s*(?P<name>{_NAME})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?P<args>\[ARGS\]\s*)?(?=\{{)")
+# "<|channel|>commentary to=functions.read_file <|constrain|>json<|message|>".
 _HARMONY = compile_late(
     r"(?:<\|start\|>)?(?:assistant)?\s*(?:(?:<\|channel\|>)?(?:commentary|analysis))?\s*to=(?P<name>[\w.:/-]{1,200})"
     r"\s*(?:<\|channel\|>\s*\w{1,20})?\s*(?:<\|constrain\|>)?\s*(?:json|code)?\s*<\|message\|>\s*"
 )
+# "<function=read_file>", '<invoke name="read_file">'.
 _ELEMENT = compile_late(rf"<{_PREFIX}(?P<tag>function|invoke)(?:=|\s+name\s*=\s*)[\"']?(?P<name>{_NAME})[\"']?\s*>\s*")
+# "<parameter=path>", '<parameter name="path" string="true">'.
 _PARAMETER = compile_late(
     rf"\s*<{_PREFIX}param(?:eter)?(?:=|\s+name\s*=\s*)[\"']?(?P<key>[^\s\"'<>]{{1,200}})[\"']?"
     r"(?:\s+string=\"(?P<string>true|false)\")?\s*>"
 )
+# "</parameter></function>": one within a value, such as a text about tags, ends nothing.
 _PARAMETER_END = compile_late(
     rf"</{_PREFIX}param(?:eter)?>\s*+(?=<{_PREFIX}param|</{_PREFIX}(?:function|invoke|tool_call)|\Z)"
     rf"|(?P<missing>(?=</{_PREFIX}(?:function|invoke)>\s*+(?:\Z|<)))"
 )
+# "</function>".
 _ELEMENT_END = compile_late(rf"\s*</{_PREFIX}(?:function|invoke)>")
+# "read_file\n<arg_key>".
 _GLM = compile_late(rf"\s*(?P<name>{_NAME})\s*(?=<arg_key>|</tool_call>|<arg_key\Z)")
+# "<arg_key>path</arg_key>\n<arg_value>".
 _GLM_KEY = compile_late(r"\s*<arg_key>\s*(?P<key>[^<>]{1,200}?)\s*</arg_key>\s*<arg_value>")
+# "</arg_value>\n</tool_call>".
 _GLM_END = compile_late(r"</arg_value>\s*+(?=<arg_key>|(?P<missing><tool_call>)|</tool_call>|\Z)")
+# "</tool_call>".
 _GLM_OVER = compile_late(r"\s*</tool_call>")
+# "[read_file(", "read_file(".
 _PYTHON = compile_late(rf"\[\s*{_NAME}\(|{_NAME}(?:\.call)?\(")
+# "call:read_file{".
 _GEMMA = compile_late(rf"call:(?P<name>{_NAME}?)(?=\{{)")
+# '<|"|>a.py<|"|>', "path" before a colon.
 _GEMMA_TOKEN = compile_late(
     r'<\|"\|>(?P<text>.*?)<\|"\|>|<escape>(?P<other>.*?)<escape>|(?P<key>[A-Za-z_]\w{0,99})(?=\s*:)|(?P<end>\})|[{\[\]:,]'
     r"|[^{}\[\]:,<\w]+|\w+|.",
@@ -127,6 +142,7 @@ def read_named(place: TokenPlace) -> Read:
         return [ToolCall.parse(place.name(found["typed"] or found["name"]), place.text[found.end() : size])], size
     if not found["fence"]:
         return read
+    # "\n```".
     fence = compile_late(r"\s*```").match(place.text, read[1])
     return read[0], fence.end() if fence is not None else read[1]
 
@@ -260,6 +276,7 @@ def read_python(place: TokenPlace) -> Read:
 def _find_python_end(written: str) -> int:
     """Return where the brackets that open here are closed; a bracket in a string does not count."""
     depth = 0
+    # "'a)'" is one token, so that its bracket closes nothing.
     for token in compile_late(r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|[(\[{]|[)\]}]", re.DOTALL).finditer(written):
         depth += (token[0] in "([{") - (token[0] in ")]}")
         if depth <= 0 and token[0] in ")]}":
@@ -328,6 +345,7 @@ FORMS: Sequence[TokenForm] = (
     TokenForm(r"<\|python_(?:tag|start)\|>", read_python, '<|python_start|>[read_file(path="a")]<|python_end|>'),
 )
 BEGINS = "|".join(form.begins for form in FORMS if form.begins)
+# "<tool_call>", "[TOOL_CALLS]", ", ".
 AROUND = compile_late(
     rf"(?P<open>{_OPEN}tool{_GAP}calls(?:{_GAP}section)?{_GAP}begin{_CLOSE}|\[TOOL_CALLS\]|<tool_calls?>|<tools>|<\|tool_calls?\|?>"
     rf"|<TOOLCALL>|<\|START_ACTION\|>|<\|action_start\|>|<\|plugin\|>|<functioncall>|<start_function_call>"

@@ -23,10 +23,13 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
+# "<tool_call>", "[TOOL_CALLS]".
 _BEGIN = compile_late(BEGINS)
 _BEGUN = compile_late(r"(?:<[^\s<>{}]{0,60}|\[[A-Z_]{0,12}|<\|(?:start|channel)\|>[^{]{0,80})\Z")
 """What may become a token: `<tool_ca`, `[TOOL_`, `<|channel|>commentary t`."""
+# "```python".
 _FENCE = compile_late(r"^[ ]{0,3}(?:```|~~~)", re.MULTILINE)
+# '{"name"', "[read_file(", "commentary to=".
 _WHOLE = compile_late(
     r"\s*(?:\{\s*\"(?:name|function|type|tool_name)\"|\[\s*(?:\{\s*\"|\w{1,200}\()|(?:commentary|assistant)?\s*to=)"
 )
@@ -40,6 +43,7 @@ _SHORTEST_LOOK = 256
 _LONGEST_END = 1024
 _RARE = ("<\uff5c", "<|")
 """How tokens begin that stand in no text about anything else, even within a line."""
+# "<|end|>".
 _LEFT = compile_late(r"\s*<\|end\|>\s*\Z")
 _UNREAD = "this begins a call and names no tool; send the call as a function call, or answer in words"
 _WORDS_ONLY = "this call was written into the text, and no calls are taken now; answer in words"

@@ -25,15 +25,22 @@ CDATA, CDATA_END = "<![CDATA[", "]]>"
 COMMENT, COMMENT_END = "<!--", "-->"
 _NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*+"
 _VALUE = r"""(?:"[^"]*+"|'[^']*+')"""
+# '<read_file path="a.py">', "</read_file>".
 _TAG = compile_late(rf"<(/?+)({_NAME})((?:\s++{_NAME}\s*+=\s*+{_VALUE})*+)\s*+(/?+)>")
+# "<read_file pa", '<read_file path="a'.
 _BEGUN = compile_late(
     rf"(?:</?+(?:{_NAME}(?:\s++{_NAME}\s*+=\s*+{_VALUE})*+"
     rf"""(?:\s++(?:{_NAME}(?:\s*+(?:=\s*+(?:"[^"]*+|'[^']*+)?+)?+)?+)?+)?+\s*+/?+)?+)?+\Z"""
 )
+# "<read_file".
 _OPENED = compile_late(rf"<({_NAME})")
+# 'path="a.py"'.
 _ATTRIBUTE = compile_late(rf"({_NAME})\s*+=\s*+({_VALUE})")
+# "\n  ".
 _BLANKS = compile_late(r"\s*+")
+# "\n</read_fi".
 _CLOSING = compile_late(r"\s*+</[^<>]*+\Z")
+# "&lt;": the five that XML defines; any other stays as the model wrote it.
 _ENTITY = compile_late(r"&(amp|lt|gt|quot|apos);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -233,6 +240,7 @@ class Window:
     def _is_followed(self, skip: int, parent: str) -> Waits[bool]:
         """Whether, after blanks, a tag is opened, the parent is closed, or the text is at its end."""
         name = re.escape(parent)
+        # "\n<path", "</parent>".
         follower = re.compile(rf"\s*+(?:(?=<[A-Za-z_]|</{name}\s*+>)|(?:</{name}\s*+|<)?+\Z)")
         return (yield from self.peek(follower, _CLOSING, skip)) is not None
 
@@ -253,4 +261,5 @@ class Window:
 
 @lru_cache(maxsize=256)
 def _compile_tag_pattern(name: str) -> re.Pattern[str]:
+    # "<path>", "</path>" for "path".
     return re.compile(rf"<(?:(/){re.escape(name)}\s*+>|{re.escape(name)}(?:\s[^<>]*+)?+>)")

@@ -23,6 +23,7 @@ _READ = 20
 """Files whose contents are read at most; further ones are only counted."""
 _SAID = compile_late(r"\[[^\[\]\n]{1,200} ([0-9a-f]{7,40})\] ")
 """How git begins what it says of a commit: `[main 96414a4] subject`."""
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b 0000000000000000000000000000000000000000 Ann\tcommit: Typo".
 _LOGGED = compile_late(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit[^\n]*")
 """A line of the log of HEAD that tells of a commit: where HEAD was, where it is, who, when and why."""
 _HEAD_LOG = ".git/logs/HEAD"

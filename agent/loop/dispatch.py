@@ -129,6 +129,7 @@ class Dispatch:
         session, facts = self._session, self._facts[verdict.call]
         # It serves once.
         early = session.prefetched.pop((self._open.seq, facts.call.digest), None)
+        # What was seen early is another thing by now, so it is looked at again.
         if early is not None and find_changed_resource(early.survey, facts.survey, {}):
             early = None
         if early is None and (reason := self._find_obstacle(facts)):

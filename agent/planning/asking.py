@@ -103,23 +103,28 @@ def find_unusable_reason(response: ModelResponse, text: str) -> PlanDefect | Non
 MODEL, ENDPOINT = "model", "endpoint"
 """The fields of defects that are no plan's: the model could not be asked so, or not at all."""
 
+# ", ", " and ": where a request can be divided.
 _BETWEEN = compile_late(r"[;,]|\.\s|\n|\b(?:and|then)\b", re.IGNORECASE)
 _LONGEST = 120
 _ADVICE = (
     (
+        # "depends_on".
         compile_late(r"depends_on|when|id"),
         "Say what comes first and what follows from it, such as: First run the tests; if they fail, mend src/a.py; "
         "then run them again.",
     ),
     (
+        # "calls.0.tool".
         compile_late(r"action|calls\.\d+\.tool"),
         "Say what is to be done with what, such as: Read src/a.py, replace teh by the in it, and commit it.",
     ),
     (
+        # "calls.0.arguments.path".
         compile_late(r"target|calls\.\d+\.arguments\..*"),
         "Name each file by its path in this folder, such as: Replace teh by the in src/a.py.",
     ),
     (
+        # "calls.0.arguments".
         compile_late(r"calls\.\d+\.arguments"),
         "Say exactly what is to change and to what, such as: In src/a.py replace teh by the.",
     ),

@@ -53,6 +53,7 @@ ENDING = {"denied_by_rule": "was denied by a rule", RUNTIME_LOST: "lost the runt
 
 _LOOKED = "nothing but looks so far; send the call that makes the change now"
 _NO_CALL = "the answer held no call that could be read, of a tool that was offered"
+# "```json\n{}\n```".
 _EMPTY = compile_late(r"""(?:```(?:json)?|[\s\[\]{}.])*(?:"(?:args|arguments|parameters|input)"\s*:.*)?""", re.DOTALL)
 """An answer that says nothing: marks alone, or arguments without the name of a tool."""
 _LONGEST = 240

@@ -27,6 +27,7 @@ _MOST_STEPS = 10_000
 _GLOB = frozenset("*?")
 _NO_PATH = ("://", "::", "\n", "\0")
 _LONGEST = 4096
+# "~/a", "C:\a", "..\a", "https://example.org".
 _ELSEWHERE = compile_late(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-Za-z][A-Za-z0-9+.-]*://", re.DOTALL)
 """What leads outside where others read paths: a home folder, a drive, a share, a step up, an address."""
 

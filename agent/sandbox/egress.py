@@ -101,7 +101,9 @@ class Egress:
                 _keep(self._notes, str(error))
                 return ""
             place = len(self._hosts)
+            # Another question about the same host may have been answered while this one waited.
             if host not in self._standing and place < _MOST_HOSTS:
+                # 250 in a row, so that no address ends in 0 or 255.
                 self._standing[host] = f"127.1.{place // 250}.{place % 250 + 1}"
                 self._hosts[self._standing[host]] = (host, found)
         return self._standing.get(host, "")

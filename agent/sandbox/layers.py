@@ -12,6 +12,7 @@ from pathlib import Path
 
 from foregate.agent.sandbox.view import MARKS, find_layer
 
+# '\040': how the kernel writes a blank in a mount's path.
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 

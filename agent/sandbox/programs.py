@@ -12,7 +12,9 @@ from pathlib import Path
 
 _HEAD, _MOST, _MOST_LINKS = 1024, 4096, 40
 # Where `#!` would be too long for the kernel, installers write a script for the shell that starts the interpreter.
+# "#!/usr/bin/python3".
 _INTERPRETER = re.compile(rb"#![ \t]*(/\S+)(?:[^\n]*\n'''exec' [\"']?(/[^\"'\n]+?)[\"']? \"\$0\")?")
+# "home = /usr/bin".
 _BASE = re.compile(r"^home *= *(/.*?) *$", re.MULTILINE)
 _VENV, _VENVS = "pyvenv.cfg", (".venv", "venv", "env")
 # What lies in a folder that is an installation of an interpreter, or a virtual environment.

@@ -13,6 +13,7 @@ from foregate.agent.sandbox.system_calls import StepFailed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHARED = "foregate-scratch-"
+# "0123456789abcdef".
 _OWN = re.compile("[0-9a-f]{16}")
 
 

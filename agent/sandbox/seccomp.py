@@ -78,6 +78,7 @@ def refuse_always() -> list[Instruction]:
     number_of("clone")
     program += [(IF_EQUAL, 1, 0, _ARCHITECTURES[MACHINE]), give(KILL), (LOAD, 0, 0, NUMBER)]
     if MACHINE == "x86_64":
+        # The same calls have other numbers there, which no line below would refuse.
         program += [(IF_AT_LEAST, 0, 1, _X32), give(refuse_with(errno.ENOSYS))]
     for name in REFUSED:
         program += when_called(name, _DENIED)

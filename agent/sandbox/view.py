@@ -97,6 +97,7 @@ def _prepare(store: Path, shown: Path, marks: str, masks: Iterable[Path] = ()) -
     is_new = not upper.is_dir()
     if is_new or known != marks:
         _make_store(store, shown)
+        # The kernel cannot read the other kind of marks, so a store that holds something keeps its kind.
         if (known and not is_new) or not _can_mark(str(store), marks):
             raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
         (store / MARKS).write_text(marks)
@@ -120,6 +121,7 @@ def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:
     except OSError as error:
         number = error.errno or 0
     try:
+        # The same over an empty folder tells the two faults apart: if that fails too, it is the store's.
         (store / "none").mkdir(exist_ok=True)
         os.close(_mount(store, [store / "none"], marks))
     except OSError:

@@ -22,6 +22,7 @@ if __name__ == "__main__":
     os.set_inheritable(CONTROL, False)
     os.closerange(CONTROL + 1, os.sysconf("SC_OPEN_MAX"))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # The kernel lets nobody handle these two.
     for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(each, signal.SIG_DFL)
     # What a collection touches is copied in every child.

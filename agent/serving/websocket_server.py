@@ -41,6 +41,7 @@ from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 
+# "desk-7", "ann:mail.1".
 NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")
 """What agents and requests may be called."""
 _POLICY_VIOLATION, _GOING_AWAY = 1008, 1001

@@ -25,6 +25,7 @@ from foregate.schemas.thoughts import cut_thoughts
 
 _TRIES = 64
 """Braces at which an object may begin that are looked at."""
+# "{", '"'; a brace within a string closes nothing.
 _MARK = compile_late(r'["\\{}]')
 
 

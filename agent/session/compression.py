@@ -35,6 +35,7 @@ _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""
 _LEAST = 64
 """Tokens of an answer that stay, however little room there is."""
+# "[... 120 lines left out ...]".
 _GAP = compile_late(r"\[\.\.\. ([0-9]+) lines left out \.\.\.\]\Z")
 _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 """Characters of one message in a summary: a person's words hold wishes that nothing else repeats."""

@@ -19,9 +19,13 @@ _RUN = 8
 """Characters in a row that tell that something was copied."""
 _PLAIN = 3
 """Letters of a word that names nothing by itself."""
+# "(src/a.py)".
 _TOKEN = compile_late(r"\S+")
+# "read" and "file" in "read_file".
 _WORD = compile_late(r"[^\W_]+")
+# '\n', '\u00e9': the text may be JSON within JSON, in which such stand for a character.
 _ESCAPE = compile_late(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")
+# "don't", "well-known".
 _LETTERS = compile_late(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 
 

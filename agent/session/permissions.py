@@ -23,7 +23,9 @@ from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get
 LARGEST = 4 * 1024 * 1024
 """Bytes of the file at most."""
 _FIELDS = {"version", "workspace", "permissions"}
+# "`words`": how a message names the field that is wrong.
 _QUOTED = compile_late(r"`([^`.\[\]]+)`")
+# ", ": what stands between two permissions.
 _PLACE = compile_late(r"[\s,]*")
 
 

@@ -34,12 +34,15 @@ from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
 
 _ADDRESSES = ("address", "url")
 _REACHED = (ResourceKind.URL, ResourceKind.HOST)
+# "ann@example.org" in "Ann <ann@example.org>", "https://example.org/a".
 _ADDRESS_WITHIN = compile_late(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
     re.IGNORECASE,
 )
+# "example.org:8080/".
 _HOST_FIRST = compile_late(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 """A path that begins with a host, as an address without its scheme does."""
+# "[0][1]".
 _IN_LISTS = compile_late(r"(?:\[\d+\])*")
 """Where a text stands in its argument: it is the argument, or an item of lists, and no part of an object."""
 MOST = 64

@@ -26,8 +26,10 @@ from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value, trim_text
 
 _NAME = r"(@[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*)"
+# "requests==2.31.0", "@types/node@20".
 _PACKAGE = compile_late(rf"{_NAME}(?:(?:==|@)([\w.+-]+))?", re.ASCII)
 """A package by its name, with a version or without; nothing that leads elsewhere."""
+# "requests[socks]>=2.31".
 _BOUNDED = compile_late(rf"{_NAME}(?:\[[\w,.-]*\])?(?:[<>=!~^][^/:]*|@[\w.+-]+)?", re.ASCII)
 """The same with bounds for the version, and with extras."""
 _NOTHING = ("number", "moment")

@@ -13,8 +13,11 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import SandboxedChanges
 
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"; 64 digits where the repository uses SHA-256.
 _HASH = compile_late(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b refs/heads/main".
 _PACKED_NAME = compile_late(r"^([0-9a-f]{40,64}) (refs/\S+)$", re.MULTILINE)
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b 0000000000000000000000000000000000000000 ".
 _LOGGED = compile_late(r"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", re.MULTILINE)
 _HEAD, _HEAD_LOG, _PACKED, _STASH, _STASH_LOG = "HEAD", "logs/HEAD", "packed-refs", "refs/stash", "logs/refs/stash"
 _FORM = ("--raw", "--no-abbrev", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")

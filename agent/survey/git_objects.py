@@ -17,6 +17,7 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import PathChange, SandboxedChanges
 
+# ".git/objects/9f/86d081884c7d659a2feaa0c55ad015a3bf4f1b".
 _OBJECT = compile_late(
     r"((?:.*/)?\.git/objects)/(?:([0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62}))|pack/pack-([0-9a-f]{40}|[0-9a-f]{64})\.pack)",
     re.DOTALL,

@@ -29,6 +29,7 @@ from foregate.schemas.tool_call import Loss, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, worse_of
 
 _KINDS = {"directory": ResourceKind.DIRECTORY, "link": ResourceKind.FILE, "file": ResourceKind.FILE}
+# "config", "hooks/pre-commit": git runs what these say; "hooks/pre-commit.sample" it never runs.
 _RUNS = compile_late(
     r"(?:config(?:\.worktree)?|hooks/(?!.*\.sample$).*|info/attributes|modules/.+"
     r"|(?:objects/info/)?(?:http-)?alternates|commondir|gitdir|worktrees/.+/(?:commondir|gitdir))\Z",

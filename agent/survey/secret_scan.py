@@ -25,8 +25,10 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Command, ToolCall
 from foregate.telemetry.log.masking import find_held_secrets
 
+# "-C" in "git -C ../other log".
 _OTHER = compile_late(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""
+# "GIT_" in "GIT_DIR=../other git log".
 _VARIABLE = compile_late(r"GIT_|CDPATH")
 """Variables that do so, and one that says where `cd` looks."""
 _ELSEWHERE = "the command works in another folder; name it as `cwd`, and run git alone"

@@ -20,10 +20,12 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.late_pattern import compile_late
 
+# "filter.lfs.smudge", "diff.pdf.textconv": programs that git runs when it shows or writes a file.
 _DRIVER = compile_late(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
 _EXTERNAL = "diff.external"
+# "core.excludesfile".
 _NAMES_A_FILE = compile_late(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
 
 

@@ -29,7 +29,9 @@ from foregate.schemas.late_pattern import compile_late
 
 _TICK = 0.05
 _CHUNK = 65536
+# b"\xe2\x82" of the three bytes of a euro sign.
 _CUT_END = compile_late(rb"(?:[\xf0-\xff][\x80-\xbf]{0,2}|[\xe0-\xef][\x80-\xbf]?|[\xc0-\xdf])\Z")
+# b"\x82\xac" of the three bytes of a euro sign.
 _CUT_START = compile_late(rb"[\x80-\xbf]{1,3}(?![\x80-\xbf])")
 
 

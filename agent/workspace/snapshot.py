@@ -27,6 +27,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import scrub, sha256
 
 _WRITABLE = 0o222
+# ".git/objects/9f/86d081884c7d659a2feaa0c55ad015a3bf4f1b".
 _OBJECTS = compile_late(r"(?:.*/)?\.git/objects/.*")
 """What git writes once and never changes, which is therefore kept by a further name instead of a copy."""
 _IGNORED = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")

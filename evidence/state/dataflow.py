@@ -27,8 +27,10 @@ TOO_MANY = "too many calls in one response; send this one again"
 _DRY = "a dry run: the result it names was not made"
 
 _PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*+|\[[0-9]{1,6}\])*+"
+# "$result_of_step_1.items[0]".
 _PLACE = compile_late(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
 """The third group is what cannot be read as more of a path."""
+# ".price", "[0]".
 _PART = compile_late(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,6})\]")
 _LONGEST = 4_000_000
 """Bytes of arguments with the results put in, at most."""

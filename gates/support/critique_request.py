@@ -25,6 +25,7 @@ from foregate.schemas.visible import make_visible
 _OPEN, _CLOSE = "\u27e6", "\u27e7"
 _MARKS = str.maketrans({_OPEN: "[", _CLOSE: "]"})
 _LONG, _LINE, _SHORT, _MOST = 4000, 300, 200, 24
+# "items[0].price": other paths may hold a model's words, and are marked as such.
 _PLAIN = compile_late(r"[\w.\[\]-]{1,80}", re.ASCII)
 _OWN = ("said", "mentioned", "unclear")
 """Sources whose words are a sentence of the person's."""

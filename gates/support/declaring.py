@@ -18,6 +18,7 @@ ROLES = ("target", "amount", "text")
 ANSWERS: tuple[Nature, ...] = (*NATURES, "each")
 """What a person may answer."""
 _KINDS = {"address": ResourceKind.MESSAGE, "url": ResourceKind.URL, "host": ResourceKind.HOST}
+# "Please send the report tomorrow": five words or more.
 _PROSE = compile_late(r"(?:\S+\s+){4}\S")
 _SHOWN, _SAYS, _PARAMETERS = 80, 2000, 32
 

@@ -28,7 +28,9 @@ from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms,
 _NAMED = ("said", "found")
 _SPOKEN_BELOW = ("said", "mentioned", "unclear", "configured")
 """Sources of values that a plan may cover in a child task."""
+# "read" and "file" in "read_file".
 _WORD = compile_late(r"[^\W_]+")
+# "." in "order.price", "[" in "items[0]": what stands before it is the parameter.
 _HEAD = compile_late(r"[.\[]")
 _TRUTHS = ("words:true", "words:false")
 

@@ -19,8 +19,11 @@ from foregate.schemas.errors import AccessError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import Access, AccessKind
 
+# "network:@only", "network:@8080".
 _NAMED = compile_late(r"network:@(only|\d{1,5})?")
+# "https://ann@example.org:8080/a", "http://[::1]/".
 _URL = compile_late(r"([a-z][a-z0-9+.-]*)://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
+# "git@example.org:a/b.git", "example.org:a", "ann@example.org"; "https://example.org" is an address.
 _REMOTE = compile_late(r"(?:[\w.-]+@)?([\w.-]{2,}):(?!//).*|[\w.-]+@([\w.-]+)", re.ASCII)
 _OVER_SSH = ("git", "ssh", "scp", "sftp", "rsync")
 _HOST_OPTIONS = ("-h", "--host")
@@ -107,6 +110,7 @@ DEVICES = (  # noqa: SIM905 - grouped by what they are
 ).split()
 """Devices a sandbox can be given. Behind others are disks, memory, keyboards, terminals and the machine itself."""
 _LONGEST = 4096
+# "localhost", "db.internal".
 _LOCAL = compile_late(r"localhost|.*\.(localhost|local|internal)")
 
 

@@ -13,6 +13,7 @@ from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_sa
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import Value
 
+# "[0]" in "items[0].price".
 _PLACE = compile_late(r"\[\d+\]")
 
 

@@ -10,6 +10,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 
+# The blank in "Done. All tests pass", and the end of a line.
 _SENTENCE = compile_late(r"(?<=[.!?;])\s+|\n+")
 _FIRST = 3
 """Words at the start of a sentence in which a claim needs no sign, and by which it must name something."""

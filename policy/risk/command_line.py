@@ -18,8 +18,11 @@ _DEEPEST = 60
 _PLAIN = bytes.maketrans(bytes(range(0x80, 0x100)), b"." * 0x80)
 """A letter that means nothing to the shell in place of those beyond ASCII: for such the grammar's C code reads behind
 the end of a table (`isalnum`), and the process is gone. The places stay the same, so that words stay as they are."""
+# "*.py", "a[12]", "{a,b}", "{1..9}".
 _GLOB = compile_late(r"[*?\[]|\{[^}]*(?:,|\.\.)")
+# "\*" stands for a plain star; a backslash at the end of a line joins it with the next.
 _ESCAPED = compile_late(r"\\(\n|.)", re.DOTALL)
+# '\$': in double quotes a backslash means itself before any other character.
 _ESCAPED_IN_QUOTES = compile_late(r'\\([$`"\\\n])')
 _SCOPES = ("subshell", "command_substitution", "process_substitution")
 """What runs in a shell of its own, so that a `cd` in it ends with it."""
@@ -40,6 +43,7 @@ _SET_PLAINLY = rf"={_ALONE}(?=[\s;&|)]|$)|=\$\{{\w+:?-{_ALONE}\}}| +in(?: +{_ALO
 """How a variable comes to be what one word says: by a value, by one it has unless it has another, in a loop."""
 _SET_TO_WORDS = r"='[^'$`\\]*'(?=[\s;&|)]|$)"
 """How one comes to be some words that stand in the line."""
+# "$HOME", "${HOME}", "${files[@]}".
 _EXPANSION = compile_late(rf"\$(?:(\w+)|\{{(\w+)(?:\[[@*]\])?(?::?-{_ALONE})?\}})", re.ASCII)
 _COMPUTES = ("$(", "`", "<(", "set --")
 

@@ -82,6 +82,7 @@ def build_entry(declared: Declaration) -> ToolEntry | None:
 
 LONGEST = 160
 """Characters of a path that are kept."""
+# "first-name".
 _WORD = compile_late(r"[^\W\d]+(?:-[^\W\d]+)*")
 """A key that is a plain word, as the names of fields are."""
 

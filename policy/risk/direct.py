@@ -33,7 +33,8 @@ _ODD = compile_late(r"[^\w\"'`\u00ab\u201c\u201e\u00a1\u00bf]|.*[\t|]")
 _DASH = compile_late(r"\s[-\u2013\u2014]{1,3}\s")
 """What divides a sentence as a full stop does: `Send it to Ben - he waits`."""
 _SIGNED = compile_late(r"(?:[,;]|[@./\d]\w+)\s+(\w+)(?:\s+\w+)?\W*$")
-"""The last one or two words behind a comma, an address or a number, which may be a name: `Mail a@b.example. Eve`."""
+"""The last one or two words behind a comma, an address or a number, which may be a name: `Mail it, Eve`."""
+# "\u0434".
 _OTHER_SCRIPT = compile_late(r"[\u0370-\u1cff\u2c80-\ud7ff\uf900-\ufdff]")
 """A letter that is not Latin; no list of the policy has one."""
 _NAME = compile_late(r"(?<![\w'])(\w+),? +(?=(\w+))")

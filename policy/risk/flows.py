@@ -27,10 +27,14 @@ from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_forms, trim_text
 
+# "9f86d081".
 _HEX = compile_late(r"[0-9a-f]+|[0-9A-F]+")
+# "-" in "9f86d081-884c".
 _BETWEEN = compile_late(r"[-_/+=]")
+# "|" in "sort notes.txt|uniq".
 _FOR_SHELL = compile_late(r"[\s;&|<>$`(){}]")
 """What no path holds, and a line for the shell may."""
+# "-n10", "--all", "12".
 _OPTION = compile_late(r"-[A-Za-z]{,3}\d*|--[a-z-]*|\d+")
 """An option without a value, or a number."""
 _PLACES = ("path", "url", "host")

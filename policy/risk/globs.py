@@ -58,6 +58,7 @@ def list_holders(pattern: str) -> list[str]:
     return [pattern[:end] for end in ends]
 
 
+# "/" in "src/*.py".
 _REACHES = compile_late(r"\*\*+|/")
 """What in a glob a folder may end at, above what matches."""
 
@@ -98,6 +99,7 @@ def split_glob(pattern: str, paths: bool) -> Sequence[str]:
     return _PIECE.findall(pattern) if paths else pattern
 
 
+# "src/**/*.py" is "src", "/", "**/", "*", ".py".
 _PIECE = compile_late(r"/\*\*\Z|(?<![^/])\*\*/|\*\*+|[*?]|[^*?/]+|/")
 _OF_PATHS = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 _OF_TEXTS = {"*": ".*", "?": "."}
@@ -141,6 +143,7 @@ def is_off_limits(path: str, policy: Policy) -> bool:
     return is_beneath(path, policy.files.protected)
 
 
+# ". " in "notes.txt. ".
 _TRAILING = compile_late(r"(?<=[^/. ])[. ]+(?=/|\Z)")
 """Dots and blanks at the end of a name, which Windows leaves out; a name of nothing else stays."""
 

@@ -22,6 +22,7 @@ from foregate.schemas.tool_call import Command
 
 _OPERANDS, _READS, _ALWAYS_READS = "...", "-", "<"
 _STREAMS = ("-", "/dev/stdin", "/proc/self/fd/0", f"{STREAM}0")
+# "-xf": short options in one word; the last may take the text.
 _CLUSTER = compile_late(r"-[A-Za-z0-9]*", re.ASCII)
 _MOST = 64
 """Texts of one command that are read; what further ones say is unknown."""

@@ -15,10 +15,13 @@ from foregate.schemas.tool_call import Origin
 from foregate.schemas.tool_spec import Effect
 
 _OBSERVING = ("GET", "HEAD")
+# "example.org", "my_host.example.org".
 _HOST = compile_late(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _NUMBER = compile_late(r"(^|\.)(\d+|0x[0-9a-f]*)$")
 """A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
+# "example.org/a", "example.org:8080": an address without its scheme.
 _BARE = compile_late(r"(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
+# " " and "\" in "http://a\@b": clients read such addresses in different ways.
 _UNCLEAR = compile_late(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
 _TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
 _NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
@@ -123,6 +126,7 @@ def is_address(host: str) -> bool:
     return True
 
 
+# "/" and "?" in "/a?b=c".
 _BETWEEN = compile_late(r"[^A-Za-z0-9_.@:~-]+")
 _ASKING = ("accept", "accept-language", "cache-control", "if-modified-since", "range", "user-agent")
 """Headers that say what is wanted; their words count as those of a path."""

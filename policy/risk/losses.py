@@ -27,6 +27,7 @@ from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, format_key, read_value
 
 _TAKEN = ("moved", "replaced", "all")
+# "what is committed in `.env`", "`.env`".
 _HOLDER = compile_late(r"(?:what is [a-z ]+ in )?`([^`]+)`")
 """How a sentence of a survey begins that says of a file that it holds a secret; any other names no file."""
 

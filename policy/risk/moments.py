@@ -14,12 +14,14 @@ from foregate.schemas.value import Value, read_forms, trim_text
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
 _YEAR = r"(?:,? (?:of |de )?(?P<year>\d{4}))?"
 _MONTH = r"(?P<month>[^\W\d_]+)\.?"
+# "March 1, 2026 at 10:00", "1 March 2026".
 _WORDED = tuple(
     compile_late(
         pattern + r"(?:,? (?:at |um |\u00e0 |a las )?(?P<time>\S*\d\S*(?: [ap]\.?m\.?)?))?", re.ASCII | re.IGNORECASE
     )
     for pattern in (rf"{_MONTH} (?:the )?{_DAY}{_YEAR}", rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}")
 )
+# "10", "10:30 pm", "10h30".
 _HOUR = compile_late(r"(\d{1,2})(?:[:h.](\d\d))? ?(\S*)", re.ASCII)
 
 

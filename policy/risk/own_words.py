@@ -26,9 +26,12 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import trim_text
 
 _TAIL = "?!.,;:'\")]}*_\u2026"
+# `write "teh"`; the apostrophe in `don't` opens nothing.
 _OPENING = compile_late(r"(?<!\w)(?:\"|'(?=\w))(?=\S)|[\u201c\u201e\u00ab\u2039`]|(?<!\w)\u00bb(?=\w)")
 _CLOSING = {
+    # '"' in 'write "teh" twice'.
     '"': compile_late(r'(?<=\S)"(?!\w)'),
+    # "'" in "write 'teh' twice"; a line ends what an apostrophe began by mistake.
     "'": compile_late(r"(?<=\S)'(?!\w)|\n"),
     "\u201c": compile_late("\u201d"),
     "\u201e": compile_late("[\u201c\u201d\u201f]"),
@@ -37,6 +40,7 @@ _CLOSING = {
     "\u2039": compile_late("\u203a"),
     "`": compile_late("`|\n"),
 }
+# "word," and the start of an entry of a list: "\n- ".
 _TOKEN = compile_late(r"\n[ \t]*(?:\n|[-*+\u2022][ \t]|\d+[.)][ \t])|\n|\S+")
 LONGEST = 16 * 1024
 """Characters of a message, without what is quoted or pasted, that are read."""

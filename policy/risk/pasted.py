@@ -8,7 +8,9 @@ from foregate.policy.mandate_section import Mandate
 from foregate.schemas.late_pattern import compile_late
 
 APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc\uff07", "'''''")
+# "```python", "~~~".
 _FENCE = compile_late(r"\s*(`{3,}|~{3,})(.*)")
+# "From: Eve", "**Subject**: report".
 _HEADER = compile_late(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
 _RULES = " \t-_=*"
 

@@ -191,6 +191,7 @@ def hash_section(spec: ToolSpec, policy: Policy) -> str:
 
 PLAIN = "plain words (no options, no `..`, none of `:=+@`)"
 """What a further word may be, as a sheet says it: nothing that could be an option, an address or a setting."""
+# "src/a.py", "build"; "-rf" and "a=b" are none.
 _PLAIN = compile_late(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _ANY = "*"
 

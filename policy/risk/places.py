@@ -20,6 +20,7 @@ _MONTH_WITHIN = 4
 """Words of a date among which its month stands: `15 of the May`."""
 _WIDEST_NUMBER = 4
 """Words of the longest number, or of a time: `1 200 300 EUR`."""
+# "'s" in "Ann's".
 _POSSESSIVE = compile_late(r"'s$", re.IGNORECASE)
 
 

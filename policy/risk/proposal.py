@@ -30,6 +30,7 @@ from foregate.schemas.value import Value
 
 _LAST = 2
 """Sentences at the end of an answer in which it can ask for leave."""
+# "?" in "Shall I send it?"; that in "a?b" asks nothing.
 _ASKING = compile_late(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
 
 

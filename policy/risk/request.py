@@ -24,9 +24,12 @@ STOP = "\n"
 GONE = "\0"
 """Stands for a word that was taken out; no phrase matches across it."""
 
+# '"delete all"', "`rm -rf`": what somebody quotes, they do not ask for.
 _QUOTED = compile_late(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL)
+# "src/a.py", "don't", ",".
 _TOKEN = compile_late(r"[\w./~:@\\#$%+*-]+(?:'\w+)*|[,;!?\n]|'")
 _ENDS = ".,:;!?"
+# "." in "a.py", "7" in "v7": a word with such a sign names a thing, and is no word of a phrase.
 _NAMING = compile_late(r"[./\\@:_~\d]")
 
 

@@ -122,8 +122,10 @@ def compare_words(
     return "end"
 
 
+# "-0", "-n4", "--verbose".
 _ALONE = compile_late(r"-[0rtxpk]+|-[adEIijLlnNPs].+|--(?:null|no-run-if-empty|verbose|exit|keep-order|[\w-]+=.*)")
 """Their options behind which no value stands. Behind any other a word may be its value, or the command."""
+# "-I{}", "--replace={}".
 _REPLACE = compile_late(r"-[0rtxpk]*[Ii](?P<joined>.*)|--replace=(?P<long>.+)")
 """Options that name the place where words are put."""
 _OPERATORS = frozenset({";", "&", "&&", "|", "||", "<", ">", ">>", ":::", "::::"})

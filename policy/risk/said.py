@@ -29,8 +29,11 @@ from foregate.schemas.value import Value, has_mixed_scripts, read_forms, trim_te
 
 LONGEST_SENTENCE = 160
 """Characters of a sentence that a mention shows."""
+# "read" and "file" in "read_file".
 _WORD = compile_late(r"[^\W_]+")
+# "'s" in "Ann's".
 _POSSESSIVE = compile_late(r"'s$", re.IGNORECASE)
+# "read" and "File" in "readFile"; "HTTP" in "HTTP_get".
 NAME_PARTS = compile_late(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
 """The words of a tool's name."""
 

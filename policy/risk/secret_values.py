@@ -12,17 +12,25 @@ from foregate.policy.risk.globs import matches_text
 from foregate.policy.sensitive import Sensitive
 from foregate.schemas.late_pattern import compile_late
 
+# `TOKEN=s3cret`, `"token": "s3cret",`.
 _SETTING = compile_late(r"""\s*(?:export\s+)?["']?(?:[^\s=:"'#]*[:/])?_*([A-Za-z][\w.-]*)["']?\s*[=:]\s*(\S.*)""")
 """A name and what stands behind `=` or `:`, in a .env file, INI, YAML, JSON or .npmrc."""
+# '"s3cret", # of the database'.
 _QUOTED = compile_late(r"""(["'])(.*?)\1[\s,;]*(?:#.*)?""")
+# "s3cret # of the database": a comment is no part of the value.
 _BARE = compile_late(r"(.*?)(?:\s+#.*)?")
+# "login ann password s3cret" as in .netrc, which has neither "=" nor ":".
 _NETRC = compile_late(r"(?:^|\s)password\s+(\S+)")
+# "postgres://ann:s3cret@db.internal/orders".
 PASSWORD = compile_late(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password in an address, such as that of a database."""
+# "see the old-password 2".
 _WORDS = compile_late(r"(?:[A-Za-z]+|\d+)(?:[-_.,:/ ]+(?:[A-Za-z]+|\d+))*")
 """Plain words and numbers: what many texts hold anyway."""
+# "$TOKEN", "<your key>", "/run/secrets/key".
 _NO_VALUE = compile_late(r"[$<{%/~.]|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 """What a reference to another place begins with: a variable, a placeholder, a path, an address."""
+# "-----BEGIN RSA PRIVATE KEY-----MIIE-----END"; one whose end was cut off is a secret too.
 _KEY_BLOCK = compile_late(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
 
 

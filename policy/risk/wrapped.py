@@ -11,7 +11,9 @@ from foregate.schemas.late_pattern import compile_late
 
 _DEEPEST = 8
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash")
+# "-c", "-lc" in "bash -lc ls".
 _LINE_OPTION = compile_late(r"-[a-z]*c[a-z]*")
+# "LANG=" in "env LANG=C ls".
 _ASSIGNED = compile_late(r"[A-Za-z_][A-Za-z0-9_]*=")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 UNREADABLE = Segment((None,))
@@ -56,6 +58,7 @@ _UNKNOWN = tuple(
     + [("time", "-o"), ("time", "--output"), ("xargs", "-a"), ("xargs", "--arg-file")]
 )
 """Options by which it runs elsewhere, or writes to a file."""
+# "-S", "--split-string=ls -l".
 _SPLITS = compile_late(r"-[iv0]*S.*|--split-string.*", re.DOTALL)
 """The option by which `env` takes words out of a text by rules of its own."""
 

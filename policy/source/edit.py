@@ -16,6 +16,7 @@ from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_p
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.late_pattern import compile_late
 
+# "read_file", "two words": text that YAML reads as itself without quotes.
 _PLAIN = compile_late(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
 _RESERVED = {"null", "true", "false"}
 _STEP = 2

@@ -13,6 +13,7 @@ from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_p
 from foregate.schemas.errors import UsageError
 from foregate.schemas.late_pattern import compile_late
 
+# "tools", '"a.b"'.
 _STEP = compile_late(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
 

@@ -194,7 +194,9 @@ PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret", "runs_
 """Why a resource may be protected, as the survey says it."""
 
 FLAGS = tuple(Capabilities.__struct_fields__)
+# "*", "*.example.org": a star stands for whole names in front, and nowhere else.
 _HOST_GLOB = compile_late(r"\*|(\*\.)?[^*]+")
+# "[ab]", "{a,b}": other programs' globs, in which these mean a choice, and ours have none.
 _BRACKETS = compile_late(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
 

@@ -22,8 +22,11 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 MAX_DIGITS = 4300
 
+# "42", "-7".
 _INTEGER = compile_late(r"[-+]?[0-9]+")
+# "0o17", "0xff".
 _BASED = compile_late(r"0o[0-7]+|0x[0-9a-fA-F]+")
+# "1.5", "1e30", ".inf".
 _FLOAT = compile_late(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -33,6 +36,7 @@ _WORDS = {
 _HALF = "half a character (a lone surrogate); write whole characters"
 LEFT_OUT: Any = object()
 """Stands for a value that was left out, and for a key."""
+# "read_file"; "a.b" and "7" stand in quotes, so that the written key names the same step.
 _PLAIN_KEY = compile_late(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 

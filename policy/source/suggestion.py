@@ -14,6 +14,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import make_visible
 
+# "fewer-questions".
 _ID = compile_late(r"[a-z0-9][a-z0-9-]{0,63}")
 _WIDTH = 96
 _MARK = "# A suggestion for a Foregate policy; `foregate policy apply` lays it over yours."

@@ -164,6 +164,7 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
     try:
         line = msgspec.convert(header, _Header)
         defect = UnreadableBody
+        # The kind of the header becomes the tag of the body below; one in the body would take its place.
         if isinstance(body, Mapping) and "kind" in body:
             raise ValueError("Object contains unknown field `kind` - at `$.body`")
         tagged = {**header, "body": {**body, "kind": line.kind} if isinstance(body, Mapping) else body, "hash": hash}
@@ -208,6 +209,7 @@ def _verify_event(seq: int, text: str, stored: str, session: str, prev: str) -> 
         event = read_line(text, stored)
     except InvalidJson as error:
         raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
+    # A whole row that was copied from elsewhere has a hash that fits; its number, session or chain does not.
     if event.seq != seq or event.session != session or event.prev != prev:
         raise TamperedLog(f"event {seq} does not continue the chain", seq)
     return event

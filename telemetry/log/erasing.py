@@ -55,8 +55,10 @@ def erase_session(
             connection.execute(statement, values)
         used = connection.execute(f"SELECT DISTINCT hash FROM cuts WHERE {_MINE}", values).fetchall()  # noqa: S608
         connection.execute(f"DELETE FROM cuts WHERE {_MINE}", values)  # noqa: S608
+        # A part is stored once for all sessions: one that another event uses stays.
         connection.executemany(_UNUSED, used)
         forget_snapshots(connection, session)
+    # The file beside the log holds what was erased until it is emptied.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return erased
 

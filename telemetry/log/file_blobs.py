@@ -21,6 +21,7 @@ from foregate.telemetry.log.temporary_file import (
     sync_folder,
 )
 
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".
 _NAME = compile_late(r"[0-9a-f]{64}")
 Sync = Callable[[int], object]
 """Has an open file or folder survive a power cut."""

@@ -222,6 +222,7 @@ class GroupCommit:
 
     def _store_batch(self, batch: list[Batch], *, has_begun: bool = False) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
+        # A lease that has failed once writes nothing more: its later rows would stand behind a gap.
         sound = [given for given in batch if given[0].failed is None]
         try:
             self._commit_batch(sound, has_begun=has_begun)
@@ -257,6 +258,7 @@ class GroupCommit:
         """Insert rows under the lease's fence, and note the new head beside it, in the transaction under way."""
         lease = held.lease
         session, seq, _, hash_ = rows[-1]
+        # Rows before these were lost, and the chain must have no gap.
         if rows[0][1] != held.durable + 1:
             raise LogError(
                 f"writing to session `{session}` was interrupted before event {rows[0][1]}; resume the session"
@@ -265,6 +267,7 @@ class GroupCommit:
             "UPDATE leases SET seq = ?, hash = ? WHERE session = ? AND owner = ? AND fence = ? AND seq = ?",
             (seq, hash_, session, lease.owner, lease.fence, held.durable),
         )
+        # The row has another owner or fence now: the session was taken over.
         if ours.rowcount != 1:
             raise SessionHeld(f"session `{session}` was taken over by another process; nothing more was written here")
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
@@ -306,6 +309,7 @@ class GroupCommit:
         for loop, futures in loops.items():
             try:
                 loop.call_soon_threadsafe(_resolve_futures, futures)
+            # The loop is closed, and with it has gone whoever waited.
             except RuntimeError:
                 continue
 

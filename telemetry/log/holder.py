@@ -37,6 +37,7 @@ class LeaseHolder(Struct, frozen=True):
 
         One of another container that left no mark cannot be seen, and counts as alive.
         """
+        # The machine was started again since: no process of then runs.
         if self.boot != _read_boot():
             return "gone"
         marked = is_marked(folder / _MARKS / self.mark)
@@ -56,6 +57,7 @@ class LeaseHolder(Struct, frozen=True):
             try:
                 os.kill(self.pid, 0)
             except OSError as error:
+                # A process that may not be signalled is there.
                 return not isinstance(error, ProcessLookupError)
             return True
         return read_start_time(self.pid) == self.started != ""
@@ -79,7 +81,9 @@ def read_start_time(pid: int) -> str:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+    # The program's name stands in brackets before these fields, and may hold blanks and brackets itself.
     fields = text.rpartition(")")[2].split()
+    # A process in one of these states is dead, and its parent has not asked for its end yet.
     return "" if len(fields) < 20 or fields[0] in ("Z", "X", "x") else fields[19]
 
 

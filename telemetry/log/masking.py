@@ -209,6 +209,7 @@ def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> 
     done = 0
     for match in expression.finditer(text):
         start, end = match.span()
+        # An expression that also matches nothing, such as "x*", would put a mark between all characters.
         if start < end:
             parts += [text[done:start], mark(text[start:end])]
             done = end

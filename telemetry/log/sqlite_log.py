@@ -110,6 +110,7 @@ class SqliteLog(SqliteReader):
             why = f"what {other.description} had started for session `{session}` still runs, though it has ended itself"
             raise _StillEnding(f"{why}; end it by hand")
         last = connection.execute(LAST, (session,)).fetchone() or (0, GENESIS, "")
+        # The head stands beside the lease as well, so that events cut off from the end of the table are missed.
         if last[:2] != (seq, hash_):
             raise TamperedLog(
                 f"session `{session}` ends at event {last[0]}, but event {seq} was written; "
@@ -117,6 +118,7 @@ class SqliteLog(SqliteReader):
                 min(last[0], seq) + 1,
             )
         succeeded = other.description if owner else ""
+        # The fence is higher than the last holder's, which can write nothing more even where it still runs.
         mine, lease = get_own_holder(), Lease(session, secrets.token_hex(16), fence + 1, succeeded)
         connection.execute(
             "INSERT INTO leases (session, owner, pid, started, boot, place, fence, seq, hash) "
@@ -132,6 +134,7 @@ class SqliteLog(SqliteReader):
         held = self._find_queue(lease)
         if held.failed is not None:
             held.raise_failure()
+        # The disk is slower than the session: what waits must not fill the memory.
         if held.size > BACKLOG:
             await self._writer.settle(held)
         sealed = chain.seal_drafts(
@@ -235,6 +238,7 @@ class SqliteLog(SqliteReader):
         def keep(connection: sqlite3.Connection) -> str:
             with sqlite_file.write_transaction(connection, self.path):
                 connection.execute(
+                    # Only where none is kept: the first of two answers counts.
                     "UPDATE questions SET reply = ? WHERE session = ? AND seq = ? AND reply IS NULL",
                     (reply, session, seq),
                 )

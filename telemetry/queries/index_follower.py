@@ -31,6 +31,7 @@ _AT_ONCE = 2000
 """Events that are read in one transaction, so that other processes get their turn."""
 _BAD = 100
 """Events of a session that are skipped since they cannot be read, at most."""
+# "event 12 cannot be read".
 _UNREAD = compile_late(r"event ([0-9]{1,18}) cannot be read")
 
 

@@ -18,8 +18,10 @@ from foregate.telemetry.log.tables import KIND
 from foregate.telemetry.queries.log_place import LogPlace
 from foregate.telemetry.queries.used_blobs import find_used
 
+# "30d", "6 w".
 _AGE = compile_late(r"(\d{1,6})\s*([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 168, "y": 8766}
+# "500MB", "1.5 GiB".
 _SIZE = compile_late(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ENDED = f"""SELECT leases.number, leases.session, leases.seq,

@@ -18,6 +18,7 @@ from foregate.schemas.review import RuledCall
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.chain import is_unchanged
 
+# "12.mandate", "report-2/12.mandate:c3.1".
 _ADDRESS = compile_late(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
 
 

@@ -19,6 +19,7 @@ from foregate.telemetry.queries.log_place import LogPlace, hold_place, list_runn
 
 GRACE = 3600.0
 """Seconds that bytes are kept which no event names, while a session runs: the event that names them may still come."""
+# "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"; a longer run of digits is no name.
 _NAME = compile_late(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _LISTS = (b"{", b"[")
 """How stored bytes begin that may name others: those of a folder, and of what a sandbox changed, are JSON."""

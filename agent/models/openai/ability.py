@@ -31,6 +31,7 @@ _NO = compile_late(
     2,
     # "is not supported", "Extra inputs are not permitted", "array too long".
 )
+# "128" in "at most 128 tools"; "4" in "gpt-4" is no count.
 _COUNT = compile_late(r"(?<![\w.-])\d[\d,]*\b")
 _DESCRIPTION = 1024
 """Characters of a description that all endpoints take."""
@@ -65,6 +66,7 @@ def read_name_length(refusal: EndpointRefusal, body: Body) -> int | None:
     return max((one for one in _list_numbers(refusal) if 16 <= one < longest), default=None)
 
 
+# "parallel_tool_calls" in "Unknown parameter: 'parallel_tool_calls'".
 _FIELD = compile_late(r"[\"'`.]?([a-zA-Z_$][\w$]{2,60})\b")
 
 
@@ -75,9 +77,11 @@ def read_own_fields(refusal: EndpointRefusal, body: Body) -> list[str] | None:
 
 _AT_PATH = compile_late(r"(?:parameters|properties|items)[\w.\[\]'\"-]*\.(\$?[a-zA-Z]+)['\"]?: ")
 """`parameters.properties[x].format: only 'enum' and 'date-time' are supported`: what is refused ends the path."""
+# "'format'" in "'format' is not supported", "keyword: pattern".
 _QUOTED = compile_late(r"[\"'`](\$?[a-zA-Z]+)[\"'`]|(?:keyword|field|key)s?:? (\$?[a-zA-Z]+)")
 # "$schema", "additionalProperties", "anyOf".
 _DISTINCT = compile_late(r"\$[a-z]+|\b[a-z]+[A-Z][a-zA-Z]+\b")
+# "cannot start list" as a server says it of `"type": ["string", "null"]`.
 _LISTED = compile_late(r"cannot start list|type\W.{0,40}must be a string|(?:list|array)s? of types", 2)
 
 
@@ -120,6 +124,7 @@ class Ability(Struct, frozen=True):
         if refusal.status not in self.statuses or not has_part(body, self.part):
             return False
         text = f"{refusal.param} {refusal.words}"
+        # "response_format" for such words.
         return compile_late(self.words, 2).search(text) is not None and (
             bool(refusal.param) or _NO.search(refusal.words) is not None
         )
@@ -134,6 +139,7 @@ def has_part(body: Body, path: str) -> bool:
     return True
 
 
+# "failed to parse grammar".
 _GRAMMAR = compile_late("parse grammar|schema conversion|unrecognized schema", 2)
 
 

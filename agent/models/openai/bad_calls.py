@@ -33,7 +33,7 @@ _WORDS = compile_late(
     # re.IGNORECASE.
     2,
 )
-# re.DOTALL: "error parsing tool call: raw='{\"a\":', err=...".
+# re.DOTALL: `error parsing tool call: raw='{"a":', err=...`.
 _RAW = compile_late(r"raw='(.{1,4000}?)', err=", 16)
 # "Failed to parse input at pos 0: <tool_call>...".
 _AT = compile_late(r"at pos \d+: (.{1,4000})", 16)

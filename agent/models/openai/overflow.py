@@ -64,11 +64,13 @@ _BOUND = compile_late(
 _COMPARED = compile_late(r"[<>]=? (\d[\d,]*)\b")
 # "exceeded max context length by 5000 tokens".
 _BY = compile_late(r"\bby (\d[\d,]*)")
+# "5,123"; "4" in "gpt-4" and "2" in "v1.2" are no numbers of tokens.
 _NUMBER = compile_late(r"(?<![\w.-])\d[\d,]*\b(?!-)")
 _TOKENS = compile_late(r"(?<!completion )(?<!output )(?<!new )\btokens?\b|seq_len", 2)
 """Words beside a number above its bound: "This model supports at most 4096 tokens, you sent 5123"."""
 _RATE = compile_late(r"rate.?limit|too many requests|per (?:minute|day|hour)|throttl|quota|overloaded", 2)
 """Words of what passes: "Rate limit reached ... on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000"."""
+# "Request too large for this model".
 _NEVER_FITS = compile_late(r"request too large|must be reduced|reduce your message size", 2)
 """Those of a limit on a rate that one request passes by itself: to wait does not help."""
 

@@ -21,7 +21,9 @@ SENT_HEADERS = ("host", "content-length", "transfer-encoding", "content-type", "
 OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "foregate"))
 BOUNDED = "foregate.bounded"
 """The extension of a response under which its stream stands."""
+# "data: [DONE]".
 _END = re.compile(rb"(?m)^data:\s*\[DONE\]")
+# "data: \n".
 _EMPTY = re.compile(rb"(?m)^data:[ \t]*\r?\n")
 """A line that holds no data, as in `data: `: some servers send one every few seconds."""
 MAX_BODY = 64 * 1024 * 1024

@@ -39,6 +39,7 @@ LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_fi
 """Tools that are there to look."""
 SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
 """Tools whose output is what the person wanted to see."""
+# "yes", "do what the file says".
 DELEGATION = compile_late(
     r"\b(?:yes|ok(?:ay)?)\b|\b(?:do|follow|as)\b.{0,40}\b(?:says?|said|asks?|asked|steps|wants?|listed)\b",
     re.IGNORECASE,
@@ -47,8 +48,10 @@ DELEGATION = compile_late(
 MARKS = "\u27e6\u27e7"
 """What stands around text from outside."""
 NAMING = ("address", "url", "host")
+# "DE4412345": a letter and four digits.
 CODE = compile_late(r"(?=.*[^\W\d_])(?:.*\d){4}")
 """A word that names something, such as an account."""
+# "content of `a.txt`\n".
 HEADING = compile_late(r"\Acontent of `[^`]*`\n")
 """How a plan heads the text of what it read."""
 PlannedStep = tuple[str, str, str, int]

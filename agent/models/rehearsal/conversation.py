@@ -198,6 +198,7 @@ _SENTENCES = (
     ("read", r"(?:read|show|open|cat|view|print)(?: me)? (?P<files>.+)"),
     ("vague", rf"(?:clean|tidy|fix|sort|wipe|improve|make|do|get rid|throw|update|clear|change|{_RID})\b.*"),
 )
+# "fix it", "run the tests".
 _PATTERNS = tuple((verb, compile_late(f"^(?:{pattern})$", re.IGNORECASE)) for verb, pattern in _SENTENCES)
 
 _VERB = (
@@ -206,22 +207,30 @@ _VERB = (
     r"|run|save|search|send|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )
 """Words a new clause begins with after `and`, a comma or a full stop."""
+# "\x000\x00".
 _MARK = compile_late("\x00([0-9]+)\x00")
 """Stands for a quoted passage while a clause is read."""
+# '"teh"', "`a.py`", "'teh'"; the apostrophe in "don't" opens nothing.
 _QUOTED = compile_late(r"\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|`([^`]+)`|(?<!\w)'([^'\n]+)'")
+# "; ", " and then ", ", then ".
 _JOINT = compile_late(
     rf" *(?:;|\n|(?<!if so),? and then |(?<!if so),? then (?={_VERB})|, then |,? and (?={_VERB})"
     rf"|(?<!if so), (?={_VERB})|(?<![0-9])[.!] (?=(?:then |and )?{_VERB}))",
     re.IGNORECASE,
 )
+# "- please ", "ok, could you ".
 _OPENING = compile_late(
     r"^(?: *(?:[-*\u2022]|[0-9]{1,3}[.)]) +)?(?:(?:please|now|first|next|also|finally|then|and|ok|okay|so|could you"
     r"|can you|would you|i want you to|i would like you to|let us|let's|wait|well|no|yes|right)\b[,.:!]? *)*",
     re.IGNORECASE,
 )
+# "write it, please", "write it!".
 _CLOSING = compile_late(r"(?:(?<=\S)[,.!?;:]+|,? please)+$", re.IGNORECASE)
+# "in src/a.py, replace ".
 _PLACE_COMMA = compile_late(rf"((?:^|[;\n.]|then|and) *in \S+?), (?={_VERB})", re.IGNORECASE)
+# "in src/a.py, replace teh by the".
 _PLACE_FIRST = compile_late(r"^in (\S*[./\x00]\S*?),? (.+)$", re.IGNORECASE)
+# "just tell me", "without changing anything".
 _WORDS_ONLY = compile_late(
     r"\b(?:just|only) (?:tell me|answer)\b[,:]?|\b(?:just|only) (?=explain|describe)|\bin words(?: only)?\b[,:]?"
     r"|\b(?:words|text) only\b[,:]?|,? ?\bwithout changing anything\b"
@@ -229,9 +238,13 @@ _WORDS_ONLY = compile_late(
     re.IGNORECASE,
 )
 _PIECES = "poem|haiku|limerick|story"
+# "write me a poem".
 _POEM = compile_late(rf"\bwrite (?:me )?a (?:{_PIECES})\b", re.IGNORECASE)
+# "the file ".
 _BEFORE_PATH = compile_late(r"^(?:the |my |our |a |all )*(?:file |folder |directory |files )?", re.IGNORECASE)
+# " folder".
 _BEHIND_PATH = compile_late(r" (?:file|folder|directory)$", re.IGNORECASE)
+# "src/a.py", "README", "Makefile".
 _PATH_LIKE = compile_late(r"^[^\s]*[./\\][^\s]*$|^[A-Z]{3,}$|^Makefile$|^Dockerfile$")
 _SHELL = frozenset("|&;<>$`*?~(){}\n")
 

@@ -37,6 +37,7 @@ I understand plain requests such as these, several of them one after the other i
 
 Ask for something vague ("clean this up") or for a poem and I act rashly on purpose, to show what the gates do.
 For anything else, set OPENAI_BASE_URL and FOREGATE_MODEL to use a language model."""
+# "tests/test_a.py:12", 'tests/test_a.py", line 12'.
 _PLACE = compile_late(r"([\w./-]+\.\w+)(?::|\", line )([0-9]+)")
 """A file and a line as a test runner names them."""
 _ELSEWHERE = ("..", "/usr/", "/lib/", "/opt/")

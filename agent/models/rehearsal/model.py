@@ -35,6 +35,7 @@ Play = Generator[ModelResponse, Exchange, T]
 
 BATCH = 10
 """Calls made with one response."""
+# "stale_evidence", "critique_invalid".
 REPEATED = compile_late(
     "narration_required|missing_pre_execution_evidence|stale_evidence|plan_unavailable|critique_(unavailable|invalid)"
     "|not_asked_now|not_run_(after_change_not_made|too_many|truncated|cancelled)"

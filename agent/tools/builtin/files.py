@@ -21,7 +21,9 @@ from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Too
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
 _ONE_WAY = "give either `old` and `new`, or `diff`, and not both"
+# "@@ -1,3 +1,4 @@".
 _HUNK = compile_late(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+# "one\n", and "two" at the end without a break.
 _LINE = compile_late(rb"[^\n]*\n|[^\n]+")
 _IGNORED = (b"diff --git ", b"index ", b"old mode ", b"new mode ")
 

@@ -27,6 +27,7 @@ _PATHS = declaration.describe_paths("Files or folders")
 _REV = declaration.describe_text("A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.")
 _NAMED = 8
 """Nested repositories that are named one by one."""
+# "main", "HEAD~2", "v1.0^{commit}"; "--output=a" is an option and no commit.
 _SIDE = compile_late(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
 

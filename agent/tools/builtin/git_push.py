@@ -33,13 +33,20 @@ _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@"
 _PATH = r"[A-Za-z0-9_.~/+@%-]{1,1024}"
 _FORMS = (
+    # "https://example.org/a/b.git".
     ("https", compile_late(rf"https://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    # "ssh://git@example.org:22/a/b.git".
     ("ssh", compile_late(rf"ssh://(?:{_USER})?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    # "git@example.org:a/b.git"; "ext::sh", by which git runs a program, is no such address.
     ("ssh", compile_late(rf"(?:{_USER})?{_HOST}:(?!//){_PATH}\Z")),
 )
+# "origin".
 _REMOTE = compile_late(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+# "main", "fix/typo"; "+main" would push over what is there.
 _BRANCH = compile_late(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
+# "url.https://example.org/.insteadof", "http.proxy".
 _LEADS_ELSEWHERE = compile_late(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
+# "remote.origin.url".
 _SETS_URL = compile_late(r"remote\.(.+)\.(?:push)?url", re.DOTALL)
 _ON_BRANCH = "ref: refs/heads/"
 _MOST_REMOTES = 32

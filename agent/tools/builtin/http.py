@@ -38,7 +38,9 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8192
 _LOOKS = ("GET", "HEAD")
 _METHODS = (*_LOOKS, "POST", "PUT", "PATCH", "DELETE")
+# "X-Request-Id".
 _NAME = compile_late(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
+# "text/html; q=0.9": no line breaks, which would begin a further header.
 _VALUE = compile_late(r"[\t\x20-\x7e]{0,8192}\Z")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "accept-encoding")
 _SHOWN = ("content-type", "location", "etag", "last-modified", "retry-after", "www-authenticate")

@@ -11,6 +11,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
+# "     1\t", "12:".
 _NUMBER = compile_late(rb" *\d+[\t:]| +\Z")
 """The number of a line, as `cat -n`, `nl` and `grep -n` write it; nl has only blanks for a line without one."""
 

@@ -103,6 +103,7 @@ def find_unresolved(schema: Mapping[str, Json], references: Iterable[str]) -> st
 
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+# "read_file", "docs/search".
 _NAME = compile_late(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}\Z")
 _SAID = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 """What of a definition anybody reads; icons and `_meta`, which nobody does, may change."""

@@ -21,8 +21,11 @@ SERVERS_FILE = UserConfigFile("mcp.json", "FOREGATE_MCP")
 """The file that lists the servers. A workspace has no say: a repository must not be able to start processes."""
 LARGEST = 1_000_000
 """Bytes of a configuration file at most."""
+# "docs-server".
 _NAME = compile_late(r"[A-Za-z0-9_-]{1,64}\Z")
+# "${TOKEN}", "${PORT:-8080}".
 _VARIABLE = compile_late(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# "X-Api-Key".
 _HEADER = compile_late(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _KINDS = {"stdio": "command", **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http"), "url")}
 _UNSPOKEN = ("sse", "ws", "websocket")

@@ -40,6 +40,7 @@ Check = Callable[[Arguments], dict[str, Any]]
 """Turns arguments into keyword arguments; raises ValidationError."""
 _LOCAL = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
 """Targets of these kinds alone make a function's result the workspace's words."""
+# "read_file".
 _NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _MAX_ERROR = 2000
 
@@ -318,12 +319,18 @@ def _format_value(value: Any, show: Callable[[Any], str] = repr) -> str:
         return f"<{type(value).__name__}>"
 
 
+# "Args:".
 _GOOGLE = compile_late(r"(?:Args|Arguments|Parameters|Params):\s*\Z")
 _NUMPY = ("Parameters", "Other Parameters")
+# "----------".
 _UNDERLINE = compile_late(r"-{3,}\s*\Z")
+# ":param str path: The file to read."
 _FIELD = compile_late(r":(?:param|parameter|arg|argument)\s(?:[^:]*\s)?\*{0,2}(\w+)\s*:(.*)\Z")
+# ":returns:", ":raises OSError:".
 _OTHER_FIELD = compile_late(r":[a-z]+(?:\s[^:]*)?:")
+# "path (str): The file to read."
 _ENTRY = compile_late(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:(.*)\Z")
+# "path : str", "old, new".
 _NAMES = compile_late(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?\Z")
 
 

@@ -21,6 +21,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
+# "read_file".
 _NAME = compile_late(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _DESCRIPTION, _ID, _RECORDS, _RESOURCES = 4000, 4096, 256, 256
 _AT_ONCE = 8

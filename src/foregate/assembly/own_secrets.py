@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from foregate.schemas.protocols import Model
 
 KEY = "OPENAI_API_KEY"
+# "Bearer s3cret".
 _SCHEME = compile_late(r"(?:bearer|basic|token)\s+(\S+)\Z", re.IGNORECASE)
 """What a header begins with that holds a token; the token is secret by itself."""
 _MARKED = 64

@@ -131,6 +131,7 @@ def open_judged_marks(log: SqliteLog, *, anew: bool, warn: Warn = lambda why: No
             kept.close()
 
 
+# "read_file".
 _PLAIN = compile_late(r"[!#-&(-\[\]-~]{2,}")
 """A name that stands unchanged in any text: no quotes, no backslashes, nothing that could be written otherwise."""
 

@@ -295,6 +295,7 @@ def shorten_hashes(data: Data) -> Data:
 
 
 _WIDTH = 110
+# "first line\nsecond line": text that YAML can show line by line.
 _PLAIN_LINES = compile_late(r"[\x20-\x7e\n]*")
 
 

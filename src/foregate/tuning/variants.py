@@ -16,7 +16,9 @@ from foregate.schemas.tool_call import ToolCall
 
 _WRAPPERS = ("env", "nice", "nohup", "timeout 600", "setsid", "stdbuf -oL", "env nice", "find . -maxdepth 0 -exec")
 _SPECIAL = "|&;<>()$`\\\"'\n*?[]{}~#!="
+# "src/a.py", "--depth=1": what a shell reads as itself.
 _PLAIN = compile_late(r"[\w./:@,+%-]+", re.ASCII)
+# "commit", "rev-parse".
 _SUBCOMMAND = compile_late(r"[a-z][a-z-]*", re.ASCII)
 
 

@@ -177,6 +177,7 @@ async def check_recorded(setting: SessionOptions, name: str, folder: Path) -> No
 
 
 EditorServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+# " " and "/" in "my files/docs": the name becomes part of tools' names, which take neither.
 _ODD = compile_late(r"[^A-Za-z0-9_-]+")
 _NAMED = 64
 

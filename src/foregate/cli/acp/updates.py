@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _FILES = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _PLACES = (ResourceKind.URL, ResourceKind.HOST)
+# "````": a fence around text must be longer than any in it.
 _TICKS = compile_late(r"`{3,}")
 _TITLE = 200
 KINDS: Mapping[Effect, ToolKind] = {

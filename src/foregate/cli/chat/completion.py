@@ -20,6 +20,7 @@ LOOKED_AT = 2000
 """Entries of a directory that are looked at for one completion."""
 OFFERED = 100
 _META = 40
+# "src/a" in "read `src/a".
 _WORD = compile_late(r"[^\s\"'`(<\[{]*\Z")
 Choices = Mapping[str, str]
 """What can be typed, and what it is."""

@@ -63,6 +63,7 @@ KEYS = {
 WAITING = ("awaiting_approval", "paused")
 """How a task is paused that /execute resumes."""
 _SHOWN = 40
+# "/help", "/undo 2"; "/etc/hosts" is a path.
 _COMMAND = compile_late(r"/[a-z-]*(\s|\Z)")
 
 

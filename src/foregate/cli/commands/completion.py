@@ -16,6 +16,7 @@ from foregate.views.terminal.exit_codes import STATUS, run_async
 
 OFFERED = 50
 """Sessions or plans that are offered at most, the newest."""
+# "src/a.py".
 _SAFE = compile_late(r"[\w.,:/=@+-]+\Z", re.ASCII)
 """What may be put into a command line without quotes: it means nothing else to any of the shells."""
 _MEANING = 60

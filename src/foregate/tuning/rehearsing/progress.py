@@ -31,6 +31,7 @@ from foregate.tuning.rehearsing.recorded_steps import (
 )
 from foregate.tuning.rehearsing.recording import Recording
 
+# "c3.1", "p2.1": response and place of a call.
 _ID = compile_late(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
 _RAN, _OTHERWISE = "ran", "ran otherwise"
 

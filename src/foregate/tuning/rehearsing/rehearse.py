@@ -72,6 +72,7 @@ def count_events(events: Iterable[Event]) -> SessionCounts:
     return found
 
 
+# "c3.1".
 _BY_CALL = compile_late(r"c\d+\.\d+")
 _BY_PROGRAM = "a program began this child task outside of any call, and such a task is not played again"
 _NOT_REACHED = "it is a child task, and its parent was stopped before it began"

@@ -22,6 +22,7 @@ from foregate.views.terminal.value_rows import format_value, name_path
 
 _SPARED = ("observation", "create", "edit", "move", "delete")
 _NEVER_SPARED = ("irreversible", "external", "needs_approval")
+# "1y", "12 n, ".
 _ONE = compile_late(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
 Answers = dict[int, str]
 """What was chosen for a call, by its number."""

@@ -98,7 +98,9 @@ def shorten_text(text: str, width: int) -> str:
 BAR = "|"
 """Stands before every line that is not Foregate's own, and before no other."""
 _TAB = 4
+# "one", " " and "two" in "one two".
 _PARTS = compile_late(r"\n|[ \t]+|[^ \t\n]+")
+# "\" and "\u" at the end of a piece: the rest arrives with the next.
 _HALF_AN_ESCAPE = compile_late(r"\\u?\Z")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import is_hidden
 
+# "p\u0430ypal", whose second letter is Cyrillic.
 _WORD = compile_late(r"[^\x00-\x20!-,./:-@\[-^`{-~]*[^\x00-\x7f][^\x00-\x20!-,./:-@\[-^`{-~]*")
 """A word with anything but ASCII in it; ASCII signs end it, but for `-` and `_`."""
 _TWINS = {
@@ -27,6 +28,7 @@ _TWINS = {
 """Letters that look like Latin ones: a word made of nothing else passes for a Latin word."""
 _TOGETHER = ({"CJK", "HIRAGANA", "KATAKANA"}, {"CJK", "HANGUL"}, {"CJK", "BOPOMOFO"})
 """Scripts that languages write side by side."""
+# "\u0251", which passes for an "a".
 _PHONETIC = compile_late("[\u0250-\u02af\u1d00-\u1dbf]")
 _LAID_OVER = ("OVERLAY", "STROKE", "SOLIDUS", "KEYCAP")
 

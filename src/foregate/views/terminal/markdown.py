@@ -27,9 +27,13 @@ _LONGEST = 20_000
 """Characters of a block that are laid out; a longer one is shown as it was written."""
 _KEPT = "\u00a0"
 """Stands for a space at the beginning of a line while that is laid out; in the text itself it is always escaped."""
+# "```python", "  ~~~".
 _FENCE = compile_late(r"([ ]*)(`{3,}|~{3,})[ ]*([^`]*)\Z")
+# "- one", "2. two".
 _ITEM = compile_late(r"[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]|\Z)")
+# "## Prices".
 _HEADING = compile_late(r"[ ]{0,3}#{1,6}(?:[ ]|\Z)")
+# "approve?", "you>", "| a row of Foregate's": text of a model must not pass for Foregate's own.
 _POSES = compile_late(
     r"\||\[?foregate\b|you(?: \([^)]*\))?>|(?:approve|undo this|run this plan|offer them|go on)\?|say:"
     r"|  (?:[a-z0-9]+(?: [a-z]+)? {2,}\S"

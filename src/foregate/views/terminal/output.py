@@ -17,6 +17,7 @@ FAILED_LINES = 12
 """Lines of an output that are shown where it failed: the failure stands in the last."""
 SHORT_OUTPUT = 320
 """Characters up to which the one line something failed with stands in its row."""
+# "=== 3 passed in 0.12s ===", "Tests run: 3, Failures: 0".
 _RESULTS = compile_late(
     # pytest
     r"=* ?(?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+ in [\d.]+ ?s.*"
@@ -38,6 +39,7 @@ _RESULTS = compile_late(
     # Maven, gradle.
     r"|(?:BUILD|Build) (?:SUCCESS|FAILURE|SUCCESSFUL|FAILED).*|Tests run: \d+, .*"
 )
+# "\x1b[31m": a program's colours are no part of what it says.
 _COLOURS = compile_late(r"\x1b\[[0-9;]*m")
 
 

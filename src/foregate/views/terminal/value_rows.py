@@ -19,6 +19,7 @@ _MOST = 12
 _LONGEST_PATH = 40
 _LONGEST_TEXT = 80
 """Characters that are shown of text out of something that was read."""
+# "path: src/a.py".
 _PLAIN = compile_late(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)", re.ASCII)
 """A path and a value without anything that could pass for a wide blank, for our quotes, or among words for a colon."""
 
