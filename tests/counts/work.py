@@ -18,9 +18,10 @@ import beside
 import endless
 from counting import Count, counted
 
-from foregate.agent.loop.runner import run
+from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.assembly.open import open_session as assemble
 from foregate.assembly.setting import SessionOptions
@@ -29,6 +30,7 @@ from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import Log
 from foregate.schemas.tool_spec import build_catalogue
@@ -41,6 +43,8 @@ ONCE = 5
 RESUMED = 400
 """Turns of the session that is resumed."""
 SESSIONS = 6
+SHELL = 3
+"""Calls of a shell; the last one is counted, since the first ones load and remember what all need."""
 Counts = dict[str, Count]
 
 group_commit.LINGER = 60.0  # what is written together hangs on who waits for it, and not on time
@@ -126,6 +130,36 @@ async def count_opening(count: Count, options: SessionOptions) -> None:
     await opened.close(end=False)
 
 
+async def count_shell() -> Counts:
+    """Count the turn of a shell call, with the yes of a person to what it changed in its sandbox.
+
+    What the sandbox does in other processes and threads is not counted. Nothing where this machine has no whole one.
+    """
+    workspace = Path("workspace").absolute()
+    workspace.mkdir()
+    rules = default_policy().model_dump(mode="json")
+    rules["approval"]["mode"] = "each"
+    lines = [calls(("run_shell", {"command": f"echo {n} >> {endless.NAME}"})) for n in range(SHELL)]
+    options = SessionOptions(
+        model=ScriptedModel([response for line in lines for response in (line, says("It is done."))]),
+        workspace=workspace,
+        policy=Policy.model_validate_json(json.dumps(rules)),
+        person=ScriptedPerson(["yes"] * SHELL),
+    )
+    opened = await assemble(options)
+    session, found = opened.session, Counts()
+    turns = SHELL if find_tier(session.workspace, session.policy)["tier"] == "full" else 0
+    for _ in range(turns):
+        await session.record_message(f"Run echo in a shell to add a line to {endless.NAME}")
+        found["turn, shell with a yes"] = count = Count()
+        with counted(count):
+            while session.state.running_task.used["turns"] < 1 or session.state.open is not None:
+                assert await take_step(session) is None
+        assert (await run_to_outcome(session)).status == "completed"
+    await opened.close()
+    return found
+
+
 async def count_judging_again() -> Counts:
     """Count judging the recorded turns of a session again, one of them."""
     found = Counts()
@@ -150,5 +184,6 @@ WORK = {
     "edit durable": count_turns("edit", SqliteLog),
     "read durable": count_turns("read", SqliteLog),
     "home": count_home,
+    "shell": lambda: asyncio.run(count_shell()),
     "judging again": lambda: asyncio.run(count_judging_again()),
 }
