@@ -319,6 +319,7 @@ def find_inner_names(word: str) -> Iterator[str]:
     for name in map(fold_word, _PART.split(word)):
         if name != word and len(name) > 1:
             yield shorten_word(name)
+        # A diff puts these in front of a file's two paths: "a/src/a.py", "b/src/a.py".
         if name[:2] in ("a/", "b/") and len(name) > 3:
             yield shorten_word(name[2:])
 

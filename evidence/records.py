@@ -208,6 +208,7 @@ def _parse_printed(text: str) -> Json:
             raise InvalidJson("something Python does not print of plain values")
         at, found = token.end(), token.group(token.lastgroup or 0)
         if token.lastgroup == "text":
+            # The token has the form of a text, so nothing but its escapes is evaluated.
             found = json.dumps(ast.literal_eval(found))
         pieces.append(_CONSTANTS.get(found, found))
     return _parse_json(" ".join(pieces))
@@ -231,6 +232,7 @@ def _parse_yaml(text: str) -> Json:
             case events.ScalarEvent() | events.CollectionStartEvent():
                 if event.anchor is not None or event.ctag is not None:
                     raise ValueError("an anchor or a tag")
+                # The parser passes over comments, which show only between its events.
                 if "#" in text[end : event.start_mark.index]:
                     raise ValueError("a comment")
                 if isinstance(event, events.ScalarEvent):

@@ -217,10 +217,12 @@ def _choose_steps(
     now = {path: state for path, (state, _) in seen.items()}
     left = {*strays, *(one.path for one in stored.changes if not _is_known(seen[one.path][1], one))}
     by_path = {step.path: step for step in steps}
+    # From the top: what would stand in a folder that is left as it is cannot be made.
     for step in sorted(steps, key=lambda step: step.path):
         above = step.path.rpartition("/")[0]
         if above in left and step.then.kind and now[above].kind != "directory":
             left.add(step.path)
+    # From the bottom: a folder in which something stays is not removed.
     for step in sorted(steps, key=lambda step: step.path, reverse=True):
         if now[step.path].kind == "directory" and step.then.kind != "directory":
             inside = _list_folder(workspace, step.path)

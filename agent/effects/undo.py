@@ -131,6 +131,7 @@ async def _undo(session: Session, call_id: str | None, preview: bool) -> UndoRep
     try:
         for step in left:
             step.take_back()
+        # It is recorded as done below, so it must be on disk before.
         session.workspace.sync()
         for step in steps:
             step.verify()
@@ -175,6 +176,7 @@ def read_undo_history(events: Iterable[Event]) -> UndoHistory:
     started, lost = found.started, found.lost
     for body in (event.body for event in events):
         call = getattr(body, "call", "")
+        # What ran in a runtime is taken back there.
         if not isinstance(body, ToolStarted) and call in started and started[call].elsewhere:
             continue
         match body:
@@ -188,6 +190,7 @@ def read_undo_history(events: Iterable[Event]) -> UndoHistory:
                 lost[call] = _UNKNOWN
             case ToolFinished() | OutcomeResolved() if body.changes:
                 before, images = (started[call].before, started[call].images) if call in started else ((), "")
+                # It goes to the end: of all changes the one found out last is undone first.
                 found.finished.pop(call, None)
                 found.finished[call] = UndoableChange(call, body.tool, before, body.changes, images)
                 lost.pop(call, None)

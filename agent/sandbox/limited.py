@@ -63,6 +63,7 @@ class _Ready(NamedTuple):
 def _get_ready(base: Base, line: socket.socket) -> _Ready:
     lead_session(line)
     landlock = require_landlock()
+    # Without namespaces a call is ended, and its processes counted, by the tree that is read there.
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         raise StepFailed("tree", 0, "this system does not tell which processes a command has started")
     return _Ready(landlock, grant_base(landlock, base), build_limited_filter(landlock, os.getpid()))

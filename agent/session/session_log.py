@@ -87,6 +87,7 @@ class SessionLog:
         for at, draft in enumerate(drafts):
             if may_mask(draft) and (masked := mask_draft(draft, self._hidden())) is not draft:
                 drafts = (*drafts[:at], masked, *drafts[at + 1 :])
+        # A clock may be set back; no event is of an earlier time than the one before it.
         self._last = max(self.clock(), self._last or await self._read_last_time())
         events = await self.store.append(self.lease, drafts, policy=self.policy_hash, time=self._last)
         for event in events:

@@ -120,6 +120,7 @@ class _LineReader:
             case "redirected_statement":
                 self._add_redirected(node, depth)
             case "pipeline":
+                # Each command of it runs in a shell of its own, so that no `cd` in it lasts.
                 self._visit_pipeline(node, depth)
                 self._folder = before
             case "declaration_command" | "unset_command" | "test_command":
@@ -168,6 +169,7 @@ class _LineReader:
         if known[0] == "printf" and known[1:2] and known[1] in _PRINTS:
             return "\n".join(known[2:])
         text = " ".join(known[1:])
+        # These two read "%" and backslashes in ways of their own.
         return None if known[0] not in ("echo", "printf") or "%" in text or "\\" in text else text.removeprefix("-n ")
 
     def _find_input(self, redirects: Sequence[Node]) -> str | None:
@@ -179,6 +181,7 @@ class _LineReader:
             elif node.type == "heredoc_redirect":
                 found = self._read_document(node)
             elif (operator := self._get_text(node).lstrip("0123456789")).startswith("<"):
+                # What a descriptor (`<&3`) or a program gives is known to the shell alone.
                 known = not operator.startswith("<&") and node.named_children[-1].type != "process_substitution"
                 found = "" if known else None
         return found
@@ -282,6 +285,7 @@ class _LineReader:
         One that the line never names otherwise is one of those that a command sees, or is empty. With other text beside
         it, words that stand in the line are not those that it comes to be.
         """
+        # IFS says where words are split, and a line that names it may set it.
         if (found := _EXPANSION.fullmatch(self._get_text(expansion))) is None or "IFS" in self._text:
             return self._get_text(expansion) != "$@" or any(mark in self._text for mark in _COMPUTES)
         name = found[1] or found[2]

@@ -33,6 +33,7 @@ def effect_of_command(command: Command, policy: Policy) -> Effect:
         return Effect.EXECUTE
     program, *words = command.argv
     entry = policy.commands.read_only.get(program)
+    # A path may lead to another program of the same name.
     observes = "/" not in program and entry is not None and is_observation(entry, words)
     return Effect.OBSERVATION if observes else Effect.EXECUTE
 
@@ -181,6 +182,7 @@ def split_shell_words(line: str) -> list[str]:
     lexer = shlex.shlex(line.replace("\\\n", ""), posix=True, punctuation_chars="();<>|&`\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
+    # Else all behind a "#" would be passed over, unread.
     lexer.commenters = ""
     try:
         return list(islice(lexer, _MOST_WORDS + 1))

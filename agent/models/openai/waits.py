@@ -57,6 +57,7 @@ def read_span(text: str, now: datetime) -> float | None:
     except ValueError:
         pass
     else:
+        # "nan" and "inf" are numbers to Python.
         if not math.isfinite(number):
             return None
         since = number / 1000 if number >= _EPOCH_MS else number
