@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain, repeat
 
 from msgspec.structs import replace
@@ -32,8 +33,14 @@ def list_leaves(arguments: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
 
 def is_about(term: PlanTerm, path: str) -> bool:
     """Whether a term names the argument at a path: the whole parameter, or the path without places in lists."""
-    named, bare = _PLACE.sub("", term.argument).removesuffix("[]"), _PLACE.sub("", path)
-    return named in (bare, bare.partition(".")[0])
+    bare = _leave_out_places(path)
+    return _leave_out_places(term.argument).removesuffix("[]") in (bare, bare.partition(".")[0])
+
+
+# Of a few hundred names each is asked about again for every value of every call.
+@lru_cache(maxsize=4096)
+def _leave_out_places(path: str) -> str:
+    return _PLACE.sub("", path)
 
 
 def find_values(term: PlanTerm, arguments: Mapping[str, Json]) -> list[Json]:
