@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from foregate.agent.sandbox.packages import PACKAGE_CACHES
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan, build_no_access
 from foregate.agent.sandbox.programs import Needs, follow_links, list_venvs
 
@@ -294,3 +293,22 @@ def _resolve_mask(workspace: str, mask: str) -> str:
     """Return where the entry of that name is; it may itself be a link."""
     path = Path(workspace, mask)
     return str(Path(os.path.realpath(path.parent), path.name))
+
+
+PACKAGE_CACHES = (
+    ".bun/install/cache",
+    ".cache/go-build",
+    ".cache/pip",
+    ".cache/pnpm",
+    ".cache/uv",
+    ".cache/yarn",
+    ".cargo/git",
+    ".cargo/registry",
+    ".local/share/pnpm/store",
+    ".m2/repository",
+    ".npm",
+    ".nuget/packages",
+    ".yarn/berry/cache",
+    "go/pkg/mod",
+)
+"""Folders of HOME where package managers keep what they fetched and built, each at its usual place."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.tool_call import ToolCall
-from foregate.tuning.variants import Variant, list_variants
+from foregate.tuning.fuzzing import Variant, list_variants
 
 GIT = ToolCall.of("run_command", {"argv": ["git", "init", "-q", "made"]})
 TOUCH = ToolCall.of("run_command", {"argv": ["touch", "a b", "it's"]})

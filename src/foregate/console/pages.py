@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import Response
+import asyncio
+import re
+import time
+from typing import Any
 
-from foregate.console.console import Console
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from foregate.assembly.hidden import find_hidden
+from foregate.assembly.home import find_session
+from foregate.audit.snapshot_check import prove_all
+from foregate.console.console import LINKS, Console
 from foregate.console.form import read_form
 from foregate.console.lists import show_decisions, show_sessions
 from foregate.console.policy_page import show_policy
+from foregate.console.query import Query
 from foregate.console.review_pages import (
     ITEMS,
+    KEYS,
     draw_queue,
     show_item,
     show_review,
@@ -18,11 +28,74 @@ from foregate.console.review_pages import (
     take_sign_off,
     take_single_label,
 )
-from foregate.console.session_pages import send_export, show_session
 from foregate.console.statistics_page import show_statistics
 from foregate.console.tune_pages import PATCH, TUNING, send_patch, show_tuning
 from foregate.console.waiting import answer_question, list_waiting, show_question
 from foregate.schemas.errors import UsageError
+from foregate.telemetry.queries.review_log import format_head
+from foregate.telemetry.queries.rulings import find_ruling
+from foregate.views.pages.decision_page import build_decision_page
+from foregate.views.pages.export import export_page
+from foregate.views.pages.proof import describe_proof
+from foregate.views.pages.session_page import build_session_page
+from foregate.views.pages.views import ProofView, SessionPage
+
+_DECISION = "/decisions/"
+_UNCHECKED = "not verified on this page"
+
+
+async def show_session(console: Console, request: Request) -> Response:
+    """Show a session, or one of its decisions; a beginning of its name leads to it."""
+    named = request.path_params["session"]
+    session, is_decision, decision = named.rpartition(_DECISION) if _DECISION in named else (named, "", "")
+    name = await find_session(console.log, session)
+    if name != session:
+        return RedirectResponse(LINKS.session(name), 303)
+    if is_decision:
+        return await show_decision(console, request, name, decision)
+    query = Query(request.query_params)
+    number = query.read_number("page") or 1
+    seq, _ = await asyncio.to_thread(console.log.head_anchor, name)
+    proof = describe_proof(await prove_all(console.log, name, console.blobs)) if query.get("verify") else None
+    page = await asyncio.to_thread(build_page, console, name, number, proof)
+    follow = f"/events?{Query({'session': name, 'after': str(seq)}).build_address('')[1:]}"
+    signed = (await console.kept.read()).sign_offs.get(name)
+    is_void = signed is not None and signed.is_void(format_head(console.log, name))
+    about: dict[str, Any] = {"more": Query({"session": name}), "signed": signed, "is_void": is_void}
+    return console.render("session.html.j2", "sessions", follow=follow, page=page, **about)
+
+
+def build_page(console: Console, name: str, number: int, proof: ProofView | None) -> SessionPage:
+    """Return a page of a session; `proof` is what was found of it, None where nobody looked."""
+    log = console.log
+    proof = proof or ProofView("unchecked", _UNCHECKED, *log.head_anchor(name), "quiet")
+    return build_session_page(log, name, blobs=console.blobs, page=number, proof=proof)
+
+
+async def show_decision(console: Console, request: Request, session: str, decision: str) -> Response:
+    """Show one decision of a session."""
+    call = Query(request.query_params).get("call")
+    page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call, blobs=console.blobs)
+    try:
+        ruled = find_ruling(console.log, session, page.seq, page.gate, page.call)
+    except UsageError:
+        # An answer in words, which no label is about.
+        return console.render("decision.html.j2", "sessions", page=page, ruled=None)
+    reviews, me = await console.kept.read(), console.me.user
+    place = Query({"session": session, "seq": str(page.seq), "gate": page.gate, "call": ruled.call})
+    about: dict[str, Any] = {"send": place.build_address("/label"), "labels": KEYS, "now": int(time.time())}
+    about |= {"mine": reviews.find_label(ruled, me), "others": reviews.list_visible(ruled, me)}
+    return console.render("decision.html.j2", "sessions", page=page, ruled=ruled, **about)
+
+
+async def send_export(console: Console, request: Request) -> Response:
+    """Send a session as one file that opens from disk; what the policy calls sensitive is masked in it."""
+    name = await find_session(console.log, Query(request.query_params).get("session"))
+    hidden = await asyncio.to_thread(find_hidden, console.workspace, None, console.environ)
+    page = await asyncio.to_thread(export_page, console.log, name, console.blobs, hidden)
+    file = re.sub(r"[^0-9A-Za-z.-]", "_", name)[:100]
+    about = {"Content-Disposition": f'attachment; filename="{file}.html"'}
+    return Response(page.text, media_type="text/html", headers=about)
 
 
 async def show_waiting(console: Console, request: Request) -> Response:

@@ -24,8 +24,10 @@ from foregate.agent.models.rehearsal import model
 from foregate.assembly.home import Home
 from foregate.audit.explanation import explain
 from foregate.cli.commands.demo import (
+    ADDRESS,
     FILES,
     FLAWED,
+    FOREIGN,
     MESSAGE,
     MESSAGES,
     NEWS,
@@ -37,11 +39,11 @@ from foregate.cli.commands.demo import (
     check_mandate,
     check_workspace,
     collect_codes,
+    read_outbox,
     run_demo,
     run_git,
     show_demo,
 )
-from foregate.cli.commands.demo_post import ADDRESS, FOREIGN, read_outbox
 from foregate.cli.commands.reports import format_explanation
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import UsageError

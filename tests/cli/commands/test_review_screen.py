@@ -9,7 +9,7 @@ import pytest
 
 import foregate
 from foregate.audit.review_item import build_item
-from foregate.cli.commands.review_rows import format_item
+from foregate.cli.commands.review_work import format_item
 from foregate.telemetry.queries.rulings import Filter, read_population
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.at_terminal import AtTerminal

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.views.terminal.approval_dialog import Misread, is_spared_by_auto, parse_answers
-from foregate.views.terminal.person import PersonAtTerminal
+from foregate.views.terminal.person import Misread, PersonAtTerminal, is_spared_by_auto, parse_answers
 from foregate.views.terminal.screen import Screen
 from foregate.views.terminal.sheet import SHOWN
 from tests.cli.typist import Typist

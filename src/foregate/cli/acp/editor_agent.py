@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from acp import PROTOCOL_VERSION, RequestError
 from acp.interfaces import Client
@@ -29,6 +31,7 @@ from acp.schema import (
 from msgspec.structs import replace
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, read_server
+from foregate.assembly.choices import choose_policy
 from foregate.assembly.home import Home
 from foregate.assembly.open import read_beginning
 from foregate.assembly.setting import SessionOptions
@@ -41,6 +44,9 @@ from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.version import __version__
 from foregate.schemas.visible import make_visible
 from foregate.telemetry.diagnostics import get_diagnostics
+
+if TYPE_CHECKING:
+    from acp import Agent
 
 
 class EditorAgent:
@@ -216,3 +222,26 @@ def build_entry(given: EditorServer) -> Json:
 def read_pairs(pairs: Iterable[EnvVariable | HttpHeader]) -> Mapping[str, str]:
     """Return names and values, in which nothing is filled in from our own environment."""
     return {pair.name: pair.value.replace("${", "${FOREGATE_NO_VARIABLE:-$}{") for pair in pairs}
+
+
+async def serve_editor(setting: SessionOptions) -> None:
+    """Serve an editor on standard input and output; raises UsageError where the extra is not installed.
+
+    A shutdown request is handled like the end of the input: sessions are left so that they can be resumed.
+    """
+    try:
+        from acp import run_agent
+    except ImportError:
+        raise UsageError("editors need the extra `acp`; install it with `pip install 'foregate[acp]'`") from None
+    from foregate.cli.acp.transport import EditorTransport
+
+    _, policy = choose_policy(setting, Path(setting.workspace))
+    agent = EditorAgent(setting, lambda hook: transport.after_response.append(hook))
+    transport = EditorTransport(policy.serving.max_message, agent.close)
+    loop, serving = asyncio.get_running_loop(), asyncio.current_task()
+    assert serving is not None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        # A method it lacks is answered as unknown.
+        await run_agent(cast("Agent", agent), transport)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 async def acp(setting: SessionOptions) -> None:
     """Serve an editor by the Agent Client Protocol, on stdin and stdout; it names the folder of each session."""
     from foregate.assembly.identity import find_identity
-    from foregate.cli.acp.serving import serve_editor
+    from foregate.cli.acp.editor_agent import serve_editor
 
     setting.by = find_identity("editor")
     await serve_editor(setting)

@@ -3,20 +3,142 @@
 from __future__ import annotations
 
 import sys
+from collections import UserDict
 from collections.abc import Mapping
-from typing import Annotated, Any
+from copy import copy
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+import typer.core
+from typer.core import TyperGroup
 
 from foregate.cli.commands import options
-from foregate.cli.commands.command_table import CommandPlace, LateGroup
-from foregate.cli.commands.late_values import read_values_late
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.views.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.views.terminal.nearest import suggest_nearest
 from foregate.views.terminal.standard_streams import describe_loss, find_output
+
+
+def read_values_late() -> None:
+    """Have typer prepare the check of a value when the first one is there, not for options that were left out.
+
+    A version of typer that works otherwise is left alone.
+    """
+    build_check: Any = getattr(typer.core, "build_runtime_param", None)
+    try:
+        from typer._coercion import RuntimeParam, TypeDescriptor
+    except ImportError:
+        # Private names of typer's, which another version may lack.
+        return
+    if build_check is None:
+        return
+
+    class LateParam(RuntimeParam):
+        """Checks one option's values; `None` is dealt with before, in the class of typer's."""
+
+        def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
+            if self.parameter_info.parser is None and is_plain_text(value, self.annotation):
+                return value if isinstance(value, str) else [*value]
+            param._runtime_param = build_check(param.type_descriptor)
+            return param._runtime_param.coerce(value, param=param, ctx=ctx)
+
+    def build_late(descriptor: TypeDescriptor) -> RuntimeParam:
+        return LateParam(parameter_info=descriptor.parameter_info, annotation=descriptor.annotation)
+
+    typer.core.build_runtime_param = build_late  # type: ignore[attr-defined]
+
+
+def is_plain_text(value: Any, annotation: Any) -> bool:
+    """Whether a value is text, or several, that every check of text lets pass unchanged; some do not pass bytes that
+    are no UTF-8.
+
+    >>> is_plain_text("a.txt", str), is_plain_text(("a", "b"), list[str])
+    (True, True)
+    >>> is_plain_text("1", int), is_plain_text("caf\\udce9", str)
+    (False, False)
+    """
+    if annotation == list[str] and isinstance(value, (list, tuple)):
+        return all(is_plain_text(one, str) for one in value)
+    return annotation is str and isinstance(value, str) and value.isascii()
+
+
+_FOLDER = __package__
+
+
+class CommandPlace(NamedTuple):
+    """Where a command lies: a file beside this one that holds its function, or its group in `app`, and what it does.
+
+    `within` are the commands of a group that other files add to it, and `group` is theirs once that is built.
+    `settings` are of its context.
+    """
+
+    meaning: str
+    file: str
+    function: str = "app"
+    within: Mapping[str, CommandPlace] = {}
+    settings: Mapping[str, Any] = {}
+    group: typer.Typer | None = None
+
+    def build_command(self, name: str) -> Any:
+        """Import the file and return the command; those within it are built when they are asked for."""
+        module = import_module(f"{_FOLDER}.{self.file}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if self.group is not None:
+            (known,) = (one for one in self.group.registered_commands if one.name == name)
+            known.short_help = self.meaning
+            alone.registered_commands = [known]
+        elif isinstance(found := getattr(module, self.function), typer.Typer):
+            found.info.help, found.info.cls = self.meaning, LateGroup
+            # Without the commands of other files, which may have been read before.
+            own = copy(found)
+            own.registered_commands = [one for one in found.registered_commands if one.name not in self.within]
+            built: Any = typer.main.get_group(own)
+            built.commands.data |= {name: place._replace(group=found) for name, place in self.within.items()}
+            return built
+        else:
+            alone.command(name, short_help=self.meaning, context_settings={**self.settings})(found)
+        return typer.main.get_command(alone)
+
+
+class CommandTable(UserDict[str, Any]):
+    """Commands by name in their order; one that still is a `Place` is built when it is read."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.data[name]
+        if isinstance(found, CommandPlace):
+            found = self.data[name] = found.build_command(name)
+        return found
+
+    def list_meanings(self, width: int) -> list[tuple[str, str]]:
+        """Return each name with what the command does, in at most `width` characters; nothing is built."""
+        return [
+            (name, found.meaning if isinstance(found, CommandPlace) else found.get_short_help_str(width))
+            for name, found in self.data.items()
+        ]
+
+
+class LateGroup(TyperGroup):
+    """A group of commands that are built only when they are asked for."""
+
+    commands: CommandTable
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = CommandTable(self.commands)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in their order."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names and what the commands do."""
+        room = formatter.width - 6 - max(map(len, self.commands))
+        with formatter.section("Commands"):
+            formatter.write_dl(self.commands.list_meanings(room))
+
 
 COMMANDS = {
     "chat": CommandPlace("Talk with the agent at this terminal.", "sessions", "chat"),

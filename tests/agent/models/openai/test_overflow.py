@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
 from foregate.agent.models.openai.refusal import read_refusal
+from foregate.agent.models.openai.refusals import is_overflow, measure_overflow
 
 SAID: list[tuple[int, Any, tuple[int, int]]] = [
     (400, "context_length exceeded", (0, 0)),
