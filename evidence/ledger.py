@@ -229,6 +229,7 @@ class AtomTable:
         outside = self._heard[_EXTERNAL]
         for text in find_strings(arguments):
             brief = len(text) <= SHORT
+            # A long text is content, and only what came from outside is looked for in it.
             for name in _find_short_names(text) if brief else find_long_names(text) if outside else ():
                 if name not in found and (brief or name in outside):
                     found[name] = self.find_atom(name)

@@ -179,6 +179,7 @@ def _find_in_read(
         if run not in common or at + index.size <= found:
             continue
         for place in index.list_places(run):
+            # An earlier run of the same stretch has found it.
             if at < done.get(place - at, 0):
                 continue
             start, end = _extend(text, other.text, at, place, index.size)

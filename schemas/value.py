@@ -107,6 +107,7 @@ def read_value(given: Json) -> Value | None:
     if isinstance(given, bool) or given is None:
         return None
     if isinstance(given, int | float):
+        # By the digits it is written with: a double holds 0.1 as a longer fraction.
         number = Decimal(given) if isinstance(given, int) else Decimal(repr(given))
         return Value("number", _format_number(format(number, "f")))
     if not isinstance(given, str):
@@ -129,6 +130,7 @@ def read_forms(text: str) -> Iterator[Value]:
         yield from (Value("number", number) for number in numbers)
     elif _HOST.fullmatch(text):
         yield Value("host", text.lower())
+        # "wants.txt" is written as a host is.
         yield Value("path", text)
     elif _PATH.fullmatch(text):
         yield Value("path", text.removeprefix("./").rstrip("/") or text)
@@ -170,6 +172,7 @@ def _read_moments(text: str) -> Iterator[str]:
         yield from _format_moment(year, month, day, time)
     elif found := _DATE_BACKWARDS.fullmatch(text):
         first, sign, second, year, time = found.groups()
+        # Only with slashes do some write the month first.
         if sign == "/":
             yield from _format_moment(year, first, second, time)
         yield from _format_moment(year, second, first, time)
@@ -192,6 +195,7 @@ def _format_time(text: str) -> Iterator[str]:
     if not found or not (found[2] or found[4]):
         return
     hour, minute, second, half = int(found[1]), found[2] or "00", found[3] or "00", found[4]
+    # Minutes and seconds have two digits each, so that they compare as texts.
     if hour > (12 if half else 23) or minute > "59" or second > "59" or (half and not hour):
         return
     if half:

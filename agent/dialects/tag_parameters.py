@@ -219,10 +219,12 @@ def _read_typed_value(text: str, shape: Shape, tag: str) -> Json:
     if "array" in shape.types:
         return split_command(text, tag) if shape.command else read_list(text, shape, tag)
     try:
+        # Models also write truth values as Python does.
         value = strict_json.parse(text.lower() if text in ("True", "False") else text)
     except InvalidJson:
         return text
     kinds = tuple(kind for name in shape.types for kind in _KINDS.get(name, ()))
+    # To Python a truth value is an integer as well.
     fits = isinstance(value, kinds) and (not isinstance(value, bool) or "boolean" in shape.types)
     return value if fits else text
 

@@ -151,6 +151,7 @@ class TagReader:
     def _read_call_or_service(self, tag: Tag) -> Waits[bool]:
         """Read a call or the opening tag of a service; return whether the tag is either."""
         form = self._find_form(tag.name)
+        # Another product's tag may stand in any text about it; as a call it begins a line.
         if form is not None and form.foreign and not (self._containers or self._window.opens_line):
             form = None
         holds_tools = tag.name in self._grammar.services and (form is None or form.foreign)

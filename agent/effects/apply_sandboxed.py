@@ -60,6 +60,7 @@ async def _apply(
         images = await asyncio.to_thread(keep_images, place, found.changes, upper)
     except WorkspaceError as error:
         return CallNotStarted(_name_error(error), str(error))
+    # What was read before the change may not be so after it.
     session.prefetched.clear()
     started = ToolStarted(
         call=call.id,
@@ -82,6 +83,7 @@ async def _apply(
         raise
     clock = time.monotonic_ns()
     applying = asyncio.ensure_future(asyncio.to_thread(apply_changes, place, images, upper))
+    # A cancel waits: all of the changes are applied, or none.
     cancelled = await wait_until_over(applying)
     try:
         applied = applying.result()

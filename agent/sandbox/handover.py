@@ -23,6 +23,7 @@ def receive_request(line: socket.socket) -> tuple[bytes, list[int]] | None:
     if len(head) < _HEAD.size:
         return None
     for descriptor in descriptors:
+        # What comes over a socket is handed on to every program that is started, unless one says otherwise.
         os.set_inheritable(descriptor, False)
     size, body = _HEAD.unpack(head)[0], bytearray()
     while len(body) < size and (more := line.recv(size - len(body))):

@@ -67,6 +67,7 @@ class StartedProgram:
         except BlockingIOError:
             return
         except OSError:
+            # The line broke: whoever held its other end is gone.
             more, descriptors = b"", []
         self._listeners += [socket.socket(fileno=descriptor) for descriptor in descriptors]
         self._gone = not more

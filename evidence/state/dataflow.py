@@ -99,6 +99,7 @@ class _Results:
         text = self._results[step]
         if path and step not in self._parsed:
             try:
+                # The result was bounded before: it is not refused for its size.
                 self._parsed[step] = strict_json.parse(text, max_bytes=len(text) * 4 + 1)
             except InvalidJson:
                 why = "whose result is no JSON; name the whole"

@@ -125,6 +125,7 @@ def widen_permission(narrow: Permission, facts: CallFacts, policy: Policy) -> Pe
     folder, _, name = file.id.rpartition("/")
     if not folder or not name or file.kind is not ResourceKind.FILE or file.protected or file.access not in WRITES:
         return None
+    # Such a name would be read as a pattern, and cover other folders.
     if any(char in folder for char in _WILD):
         return None
     return name_permission(replace(narrow, effect=Effect.EDIT.value, targets=(), patterns=(f"{folder}/**",)))

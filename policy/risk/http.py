@@ -112,6 +112,7 @@ def is_private(address: str | IPv4Address | IPv6Address) -> bool:
 
 def _find_inner_addresses(ip: IPv6Address) -> list[IPv4Address]:
     found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if inner is not None]
+    # "::192.0.2.1", the old form of an IPv4 address.
     if int(ip) >> 32 == 0 or any(ip in net for net in _TRANSLATED):
         found.append(IPv4Address(int(ip) & 0xFFFFFFFF))
     return found
@@ -147,6 +148,7 @@ def find_cargo(arguments: Mapping[str, Json], policy: Policy, find_origin: FindO
     query = [*_split_words(telling)]
     if not is_known:
         host = read_host(url)
+        # A host that nobody named can carry words as well.
         path += [*_split_words([parts.path])] + ([host] if find_origin(host) is Origin.NOBODY else [])
         query += _split_words(_read_query(parts.query))
     free = {word for word in (*path, *query) if find_origin(word) is Origin.USER}

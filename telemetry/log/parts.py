@@ -54,6 +54,7 @@ def cut_text(text: str) -> tuple[str, list[Part]]:
         if len(raw) < _LEAST:
             continue
         value = bytes(raw).decode()
+        # Behind the name with its quotes, the colon and the bracket that opens the value.
         place = text.index(f'"{name}":{value}') + len(name) + 4
         inside = value[1:-1]
         found.append(Part(place, strict_json.sha256(inside.encode()), inside))

@@ -40,6 +40,7 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
         # A backup that is used again.
         if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
+        # With less, a power cut could lose what was committed.
         connection.execute("PRAGMA synchronous=FULL")
         overwrite_deleted(connection)
         close_to_others(path)
@@ -175,6 +176,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
     # What should be UTF-8 and is not stays visible to the verifier instead of failing the read.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    # Others may have changed the file, so SQLite is to check its pages as it reads them.
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
 

@@ -158,6 +158,7 @@ class SqliteReader:
         found = []
         of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
         query = f"{_COLUMNS} session = ? AND seq > ?{of_kind} ORDER BY seq LIMIT ?"
+        # To SQLite a negative limit is none.
         values = (session, after, *kinds[:1], *kinds, limit or -1)
         for _, seq, text, hash_ in self._stream_events(query, values):
             if text is None:

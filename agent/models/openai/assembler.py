@@ -149,6 +149,7 @@ class Assembler:
         if isinstance(payload.get("usage"), Mapping):
             self._usage = payload["usage"]
         for choice in _objects(payload.get("choices")):
+            # Only one answer is asked for; another one would be mixed into it.
             if choice.get("index", 0) in (0, None):
                 self._add_choice(choice)
 
@@ -290,6 +291,7 @@ class Assembler:
         self._latest[_key(item.get("index"))] = call
         call.wire_id = call.wire_id or wire_id
         call.is_legacy = item.get("index") == _LEGACY
+        # Some endpoints send the name with each piece, others the name itself in pieces.
         repeated = call.name == name and (call.pieces or self._names.is_known(name))
         if not repeated:
             call.name += name

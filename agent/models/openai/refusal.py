@@ -95,6 +95,7 @@ class _RefusalReader:
                 self.generated = value[:_LONGEST_GENERATED]
         if isinstance(headers := fields.get("headers"), Mapping):
             self.headers |= {str(name).lower(): str(value)[:100] for name, value in list(headers.items())[:_MOST]}
+        # FastAPI names the place and what is wrong there in two fields.
         if isinstance(place := fields.get("loc"), list) and isinstance(said := fields.get("msg"), str):
             self._add(f"{'.'.join(str(part)[:100] for part in place[:20])} {said}")
         else:

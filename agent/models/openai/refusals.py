@@ -262,6 +262,7 @@ def is_overflow(refusal: EndpointRefusal) -> bool:
     """
     if refusal.param.split("[")[0].split(".")[0].lower() not in _OF_MESSAGES or refusal.status in (401, 402, 403, 404):
         return False
+    # Rates are counted in tokens too, so they are told apart before any number is read.
     if _RATE.search(refusal.words) or refusal.status == 429:
         return _NEVER_FITS.search(refusal.words) is not None
     if refusal.says(*_CODES) or refusal.status == 413:
@@ -285,6 +286,7 @@ def measure_overflow(refusal: EndpointRefusal) -> tuple[int, int]:
     if limit := _find(refusal, _LIMITS):
         asked = _find(refusal, _ASKED)
         return limit, asked if asked > limit else 0
+    # By how much a request is too long is neither the limit nor its length.
     words = _BY.sub(" ", refusal.words)
     numbers = list(dict.fromkeys(number for one in _NUMBER.findall(words) if (number := _read_number(one))))[:8]
     found = [*_COMPARED.findall(words), *(one or other for one, other in _BOUND.findall(words))]
@@ -293,6 +295,7 @@ def measure_overflow(refusal: EndpointRefusal) -> tuple[int, int]:
         others = [number for number in numbers if number != limit]
         if over := [number for number in others if number > limit]:
             return limit, max(over)
+        # Some name the request and the answer apart, and only their sum is too much.
         if sums := [sum(pair) for pair in combinations(others, 2) if sum(pair) > limit]:
             return limit, min(sums)
     alone = next(iter(limits), 0)
