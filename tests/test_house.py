@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
-MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 107_036, 652, 46, 23
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 107_051, 652, 46, 23
 """Of all Python outside tests, benchmarks and docs."""
-MIN_SHARE_OF_COMMENTS = 0.0091
+MIN_SHARE_OF_COMMENTS = 0.0092
 """Of these lines, comments on a line of their own: reasons, and examples of regular expressions. It only ever rises."""
 MAX_NAMES_WITH_TWO_MEANINGS = 1
 MAX_LINES_OF_A_FUNCTION = 60

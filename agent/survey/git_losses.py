@@ -79,6 +79,7 @@ class GitLosses:
 
     def _is_laid_out(self, stash: str) -> bool:
         """Whether the files of a stash lie in the workspace as it holds them, as `git stash pop` leaves them."""
+        # A stash is a commit: its first parent is what it was made on, its third holds untracked files.
         changed = self._list_files("diff", f"{stash}^1", stash)
         untracked = self._list_files("log", "--max-count=1", "--format=", f"{stash}^3")
         for about, name in (*changed, *untracked):

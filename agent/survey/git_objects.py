@@ -25,6 +25,7 @@ _OBJECT = compile_late(
 _MOST = 1 << 26
 """Bytes of the largest index of a pack that is read, which names some two million objects, and of an object."""
 _BLOCK = 1 << 20
+# Version 2 of an index: 8 bytes, 256 numbers of 4 bytes each, then the names.
 _MAGIC, _NAMES = b"\xfftOc\0\0\0\2", 1032
 
 
@@ -106,6 +107,7 @@ def _check_object(name: str, file: BinaryIO) -> bool:
     found, unpacked = _start_hash(name), zlib.decompressobj()
     size, block = 0, file.read(_BLOCK)
     while block and size <= _MOST:
+        # Block by block: a small file can unpack to more than memory holds.
         part = unpacked.decompress(block, _BLOCK)
         size += len(part)
         found.update(part)

@@ -155,6 +155,7 @@ def list_added_lines(diff: bytes) -> Iterator[tuple[str, bytes]]:
         if line.startswith(b"diff --"):
             yield name, b"\n".join(added)
             name, head, added = "", True, []
+        # Behind the head of a file such a line is one that was added: "++ b/...".
         elif head and line.startswith(b"+++ b/"):
             name = line[len(b"+++ b/") :].decode("utf-8", "replace").rstrip("\t")
         elif line.startswith(b"@@"):

@@ -106,6 +106,7 @@ class LocalWorkspace(Workspace):
             links += 1
             if links > _MAX_LINKS:
                 raise WorkspaceError(f"the path `{path[:80]}` goes through too many links; name the file itself")
+            # It begins at the root again; what lies outside of that is refused below.
             if target.startswith("/"):
                 done = []
             pending += _list_parts(self._relative(target))
@@ -208,6 +209,7 @@ class LocalWorkspace(Workspace):
         with refuse_errors("write", path), self.parent(path, make=True) as (fd, name):
             before = _stat_replaceable(fd, name)
             traits = self._complete_traits(path, before, traits)
+            # The umask takes from this mode what it takes from that of any new file.
             file, temporary = create_temporary(fd, ".foregate-", 0o666)
             try:
                 with os.fdopen(file, "wb") as stream:

@@ -200,6 +200,7 @@ class Placement(Struct):
                 mode = self._modes[above] = stat.S_IMODE(found.st_mode)
                 self._times.setdefault(above, found.st_mtime_ns)
                 self._inodes[above] = found.st_ino
+                # Root may write there whatever the mode says.
                 if mode & _OPENED != _OPENED and os.geteuid():
                     os.fchmod(folder, mode | _OPENED)
                     self._back.append((above, lambda: self._give(above, FileTraits(mode=mode))))

@@ -199,6 +199,7 @@ def _find_gap(kept: Mapping[bytes, SnapshotEntry], ignored: Collection[bytes]) -
             return f"{_name(path)} is a device or a socket, and could not be brought back"
         if entry.unread:
             return f"{_name(path)} cannot be read, and could not be brought back"
+        # Only root can give a file back to another user.
         if user and about.owner[0] != user:
             return f"{_name(path)} belongs to another user, and could not be brought back"
         if about.kind == "file" and about.mode & _WRITABLE and 1 < about.links != names[about.inode]:

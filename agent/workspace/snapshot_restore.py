@@ -149,6 +149,7 @@ class _Restoration:
             if met is not None and not self._is_as_left(path, met):
                 self.left.add(path)
                 return
+            # By this form `_sweep` finds it, where the process ends in between.
             new = f".foregate-{secrets.token_hex(8)}.tmp"
             try:
                 self._fill(path, entry, folder, new)

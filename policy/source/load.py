@@ -363,5 +363,6 @@ def narrow_limits(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Pol
     for section, usage in spent.items():
         for name, count in usage.items():
             if data[section][name]:
+                # A limit of 0 would be none at all.
                 data[section][name] = max(1, data[section][name] - count)
     return build_from_data(data)

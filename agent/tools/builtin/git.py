@@ -131,6 +131,7 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         if hidden:
             text += f"({hidden} changed files that usually hold secrets are not shown; name one in `paths` to see it)"
         records = [await read_git_state(repository)]
+        # Only here was all of what is in the files shown.
         if not staged and not rev and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
             records += build_diff_records(repository, names.out.text()[0].split("\0"))

@@ -86,6 +86,7 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
     async def run(arguments: Arguments) -> ToolResult:
         repository, address, commit = await asyncio.to_thread(plan_push, arguments)
         branch = get_text(arguments, "branch")
+        # Settings and branch may have changed since the call was judged.
         check_judged(address.shown, get_text(arguments, "remote"))
         check_judged(format_branch(branch, commit), branch)
         receiver = _LOCAL if address.protocol == "file" else "git-receive-pack"
@@ -95,6 +96,7 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
             *words,
             "--",
             address.given,
+            # The commit that was judged, wherever the branch stands by now.
             f"{commit}:refs/heads/{branch}",
             settings=_SETTINGS,
             more=build_push_environment(policy, workspace, address),

@@ -141,9 +141,11 @@ async def send_request(
     import httpx2
 
     host = f"[{pinned}]" if ":" in pinned else pinned
+    # To the address that was checked: the name, looked up again, could lead elsewhere.
     url = f"{address.scheme}://{host}:{address.port}{address.path}"
     authority = HttpAddress(address.scheme, address.host, address.port, "").url.partition("://")[2]
     ours = {"Host": authority, "Accept-Encoding": "identity", "Connection": "close"}
+    # The certificate must be that of the name, not of the address.
     sni = {"sni_hostname": address.host}
     transport = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
     try:
