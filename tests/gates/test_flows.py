@@ -16,7 +16,7 @@ from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, Source
 from tests.gates.blind import blind_plan, blind_step
-from tests.gates.test_mandate import PAY, X, value, with_values
+from tests.gates.support.test_mandate import PAY, X, value, with_values
 from tests.gates.turns import CATALOGUE, answered, survey
 from tests.policies import policy_with
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foregate import gates
 from foregate.gates.prelude import Prelude, build_prelude, conclude_judgement, find_repetition, judge
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import default_policy
@@ -262,3 +264,9 @@ def test_a_hold_is_a_repetition_only_of_one_of_the_same_call_code_and_evidence()
     ):
         again = replace(of, holds=(HoldCount(digest, code, print_, 1),))
         assert find_repetition(EDIT, held, again) == expected
+
+
+def test_the_folder_of_gates_holds_a_file_for_each_gate_and_what_asks_them_and_nothing_else() -> None:
+    files = {path.stem for path in Path(gates.__file__).parent.glob("*.py")}
+    assert files == {*GATES, "prelude", "postlude", "__init__"}
+    assert len(GATES) == 9
