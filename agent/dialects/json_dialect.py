@@ -133,7 +133,7 @@ class TextSplitter:
                 return
         code = yield from window.peek(_CODE, _MAYBE_CODE, to_end=False)
         if code is None or code[2].lower() in _LANGUAGES:
-            # "```": at least as many marks as opened it.
+            # "```", "~~~~".
             fence = re.compile(_RUN).match(window.text, window.at)
             assert fence is not None
             self._add_words(window.take(fence.end()))

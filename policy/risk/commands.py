@@ -19,7 +19,7 @@ from foregate.schemas.tool_spec import Effect
 OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
 _UNLISTED = CommandEntry(options=("--",))
 _LINE = " \t\n;|&()`<>"
-# "--output=a.txt", "of=/dev/sda": the value may be a path.
+# "--call=rm a.txt", "of=/dev/sda": the value may hold words of a command.
 _VALUE = compile_late(r"[\w.+-]+=(.*)", re.ASCII | re.DOTALL)
 _MOST_WORDS = 4096
 _STARTS = ("$(", "`", ">", "2>", "&>")

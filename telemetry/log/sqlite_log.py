@@ -134,7 +134,7 @@ class SqliteLog(SqliteReader):
         held = self._find_queue(lease)
         if held.failed is not None:
             held.raise_failure()
-        # The disk is slower than the session: what waits must not fill the memory.
+        # Where the disk is slower than the session, what waits must not fill the memory.
         if held.size > BACKLOG:
             await self._writer.settle(held)
         sealed = chain.seal_drafts(

@@ -15,7 +15,7 @@ from foregate.schemas.late_pattern import compile_late
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# ".foregate-0123456789abcdef.tmp"; "new" is how earlier versions began such names.
+# ".foregate-0123456789abcdef.tmp", ".new-0123456789abcdef.tmp".
 _NAME = compile_late(r"\.(?:foregate|new)-[0-9a-f]{16}\.tmp")
 _NOT_OFFERED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 """What a file system says that has no way to put a folder on disk by itself."""

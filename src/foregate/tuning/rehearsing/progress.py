@@ -31,7 +31,7 @@ from foregate.tuning.rehearsing.recorded_steps import (
 )
 from foregate.tuning.rehearsing.recording import Recording
 
-# "c3.1", "p2.1": response and place of a call.
+# "c12.1": the event of a response, and the place of a call in it; "p12.1": a look that Foregate made itself.
 _ID = compile_late(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
 _RAN, _OTHERWISE = "ran", "ran otherwise"
 
