@@ -83,9 +83,12 @@ class TrialCounts(Struct, array_like=True):
 
     def add(self, other: TrialCounts) -> None:
         """Take in the counts of further sessions."""
-        self.calls.update(other.calls)
+        # `update` asks what it was given, and there are tens of thousands of counts to add.
+        for change, count in other.calls.items():
+            self.calls[change] = self.calls.get(change, 0) + count
         self.unseen += other.unseen
-        self.more.update(other.more)
+        if other.more:
+            self.more.update(other.more)
         self.sessions += other.sessions
 
 
@@ -172,7 +175,14 @@ class _TurnTrials:
 _QUESTION = "trials"
 """The question to which what is stored of a piece answers: the counts of each trial in it, by the trial's number."""
 _PIECES_PER_WRITE = 64
-_STORED = msgspec.msgpack.Decoder(dict[int, TrialCounts | None], dec_hook=lambda kind, value: kind(value))
+_STORED = msgspec.msgpack.Decoder(dict[int, TrialCounts | None], dec_hook=lambda _, value: _build_counter(value))
+
+
+def _build_counter(counts: Mapping[str, int]) -> Counter[str]:
+    """Return counts as a Counter without its asking of each what it was given."""
+    found: Counter[str] = Counter()
+    dict.update(found, counts)
+    return found
 
 
 class TrialStore:
@@ -219,7 +229,11 @@ class TrialStore:
                 known = self._known[piece]
                 for number in numbers:
                     counts = known.get(number)
-                    if counts is not None and number not in over:
-                        found.setdefault(number, TrialCounts()).add(counts)
-                        over.update([number] if counts.sessions else [])
+                    if counts is None or number in over:
+                        continue
+                    if number not in found:
+                        found[number] = TrialCounts()
+                    found[number].add(counts)
+                    if counts.sessions:
+                        over.add(number)
         return found
