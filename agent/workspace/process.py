@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from foregate.agent.sandbox.egress import NO_TRAFFIC, Traffic, serve_sandbox
 from foregate.agent.sandbox.plan import GivenAccess, SandboxPlan, build_no_access
-from foregate.agent.sandbox.proxy_environment import build_network_environment
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -256,3 +255,29 @@ def build_environment(policy: Policy, workspace: Workspace, home: str, *, truste
 
 open_temporary_home = partial(tempfile.TemporaryDirectory, prefix="foregate-home-", ignore_cleanup_errors=True)
 """A home folder of its own for one command, removed afterwards: what `with` gives is its name."""
+
+
+_NO_NEWS = {
+    "GOTOOLCHAIN": "local",
+    "NO_UPDATE_NOTIFIER": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "npm_config_audit": "false",
+    "npm_config_fund": "false",
+    "npm_config_update_notifier": "false",
+}
+NO_RETRIES = {
+    "BUNDLE_RETRY": "0",
+    "CARGO_NET_RETRY": "0",
+    "CONDA_REMOTE_MAX_RETRIES": "0",
+    "PIP_RETRIES": "0",
+    "POETRY_REQUESTS_MAX_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "YARN_HTTP_RETRY": "0",
+    "npm_config_fetch_retries": "0",
+}
+
+
+def build_network_environment(access: GivenAccess) -> dict[str, str]:
+    """Return the variables of a program in a sandbox with this access."""
+    return _NO_NEWS | ({} if access["network"] == "open" else NO_RETRIES)

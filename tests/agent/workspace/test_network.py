@@ -13,11 +13,10 @@ import pytest
 
 from foregate.agent.sandbox.network_refusal import explain_refusal
 from foregate.agent.sandbox.plan import SandboxPlan
-from foregate.agent.sandbox.proxy_environment import NO_RETRIES
 from foregate.agent.sandbox.starter import start_program
 from foregate.agent.workspace.access import give_access
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable
-from foregate.agent.workspace.process import ProcessResult, run_program
+from foregate.agent.workspace.process import NO_RETRIES, ProcessResult, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.access import parse_access

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from foregate.cli.commands.policy_show import find_schema
 from foregate.policy.source.editor_schema import build_editor_schema
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import Layer, Tree
 from foregate.policy.source.load import SHIPPED, default_data, resolve_policy_file
-from foregate.policy.source.new_file import find_schema
 from foregate.policy.source.problems import find_problems
 from foregate.policy.source.strict_yaml import Data, parse_yaml
 

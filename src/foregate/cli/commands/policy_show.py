@@ -11,6 +11,8 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import File, app, require_folder
+from foregate.policy.source.load import SHIPPED, resolve_policy_file
+from foregate.policy.source.shipped import FOLDER
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import COMPLETED, USAGE
 
@@ -70,7 +72,6 @@ def new(
     like: Annotated[str, take("--from", "Begin with cheap, balanced, strong or classic.", "NAME")] = "",
 ) -> None:
     """Write a policy file to begin with. Editors with a YAML server complete and check its keys."""
-    from foregate.policy.source.new_file import format_new_file
 
     text = format_new_file(like)
     try:
@@ -88,7 +89,36 @@ def schema(
     path: Annotated[bool, take("--path", "Print where the schema lies, instead of what it says.")] = False,
 ) -> None:
     """Print the JSON Schema (2020-12) of a policy file, for editors: every key with what it does and what it may be."""
-    from foregate.policy.source.new_file import find_schema
 
     found = find_schema()
     typer.echo(str(found) if path else found.read_text("utf-8"), nl=path)
+
+
+MARK = "# yaml-language-server: $schema="
+"""What an editor's YAML server looks for in a comment; the address of the schema follows."""
+_BEGIN = """\
+# Your policy. It lies over Foregate's default one and needs only the keys it changes.
+# `foregate policy explain KEY` says what a key does, and `foregate policy check FILE` what is wrong here.
+#
+# approval:
+#   mode: each            # every change asks, not only what is external or cannot be undone
+# http:
+#   hosts: [api.example.org]
+"""
+
+
+def find_schema() -> Path:
+    """Return the file of the schema that comes with Foregate."""
+    return FOLDER / "schema.json"
+
+
+def format_new_file(like: str = "") -> str:
+    """Return the text of a new policy file, with what a shipped policy says where one is named.
+
+    Raises UsageError for a policy that is not shipped.
+    """
+    if like and like not in SHIPPED:
+        names = ", ".join(f"`{name}`" for name in SHIPPED)
+        raise UsageError(f"`{like[:60]}` does not come with Foregate; begin with one of {names}")
+    text = resolve_policy_file(like).read_text("utf-8") if like else _BEGIN
+    return f"{MARK}{find_schema().resolve().as_uri()}\n{text}"
