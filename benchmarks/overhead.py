@@ -86,7 +86,7 @@ async def durable(report: Report) -> None:
             plain, ours = median(synced(Path(folder, "bare"), 60)), median(await turns(session, 40))
             rounds.append((ours / 1000, plain / 1000))
         log.close()
-    report.add_rounds("a durable turn", rounds, "us")
+    report.add_rounds("a durable turn", rounds, "us", most=10)
 
 
 async def files(report: Report) -> None:

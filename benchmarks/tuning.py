@@ -31,11 +31,10 @@ from foregate.tuning.what_if import WhatIf
 
 T = TypeVar("T")
 TURNS = 20_000
-MEDIAN, SLOWEST, INDEX, TWO, LEVERS, FIRST, AGAIN = 2.5, 0.9, 1.5, 1.3, 10.0, 30.0, 2.0
+MEDIAN, SLOWEST, INDEX, TWO, LEVERS, FIRST, AGAIN = 2.5, 0.9, 1.5, 1.3, 8.0, 30.0, 2.0
 """Judging all over judging by difference, in the median and at least; the index, and all levers, over judging all once;
 one process over two; and seconds of a first and a second search for levers, as for 6,000 turns. Judging all takes half
-of what it took when difference was to gain five times and the index one, and a tenth less than when the levers were to
-take eight times as long."""
+of what it took when difference was to gain five times, and the index one."""
 PROMISED = 6000
 DENY: dict[str, Data] = {"id": "no-removals", "then": "deny", "command": ["rm"]}
 EDITS: dict[str, tuple[KeyPath, Data]] = {

@@ -26,7 +26,7 @@ from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process that tests start would compile Foregate anew
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and so it would be by what tests start
-settings.register_profile("foregate", deadline=None, max_examples=30)
+settings.register_profile("foregate", deadline=None, max_examples=40)
 settings.load_profile("foregate")
 gc.disable()
 

@@ -12,7 +12,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+from foregate.agent.sandbox.plan import Failure
+from foregate.agent.sandbox.probe import is_passing
 from foregate.agent.sandbox.removal import remove_tree
+from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
 
@@ -39,6 +42,9 @@ def find_folder(workspace: Workspace) -> Path:
             if found.st_uid != os.geteuid() or found.st_mode & 0o077:
                 raise WorkspaceError(f"others can write to `{one}`; remove it, or set FOREGATE_HOME")
     except OSError as error:
+        if is_passing("upper", error.errno or 0):
+            sentence = f"`{folder}` cannot be made ({error.strerror})"
+            raise SandboxFailed(Failure(step="upper", number=error.errno or 0, sentence=sentence)) from None
         raise WorkspaceError(f"`{folder}` cannot be made ({error.strerror}); set FOREGATE_HOME") from None
     return folder
 

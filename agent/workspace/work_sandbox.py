@@ -14,6 +14,7 @@ from foregate.agent.sandbox.caches import keep_folders, prune_caches, release_fo
 from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.probe import Probe
+from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
 from foregate.agent.workspace.confinement import find_tier, list_secret_files, probe_plan, show_programs
@@ -55,6 +56,8 @@ def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
     path = os.environ.get("PATH", os.defpath)
     try:
         folder = find_folder(workspace)
+    except SandboxFailed:
+        raise
     except WorkspaceError as error:
         return Probe(tier="none", reason=str(error), cure="")
     found = _probe(workspace.root, folder, path, policy.commands.sandbox)

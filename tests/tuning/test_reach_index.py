@@ -163,7 +163,7 @@ def edits(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # Without shrinking: an edit of three keys at most is short enough, and judging all takes a while.
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 @given(data=edits())
 def test_judging_what_a_change_can_reach_is_judging_all(index: ReachIndex, data: dict[str, Any]) -> None:
     try:

@@ -165,7 +165,7 @@ def test_a_link_leads_no_folder_elsewhere(one: Place) -> None:
 @example(tree={"a/a": ("file", "x")}, rounds=[[("rmtree", "a")], [("mkdir", "a")], [("rename", "a", "b")]])
 @example(tree={"a/a/a": ("file", "x")}, rounds=[[("renew", "a/a")], [("rmtree", "a")], [("write", "a/b", "")]])
 @example(tree={"a/a": ("file", "x")}, rounds=[[("mkdir", "b"), ("write", "b/a", "x")], [("unlink", "b/a")]])
-@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])
 @pytest.mark.skipif(PYTHON is None, reason="no system Python that a sandbox can show")
 def test_kept_round_after_round_it_is_as_if_it_were_one_place(
     place: Place, tree: dict[str, tuple[str, str]], rounds: Sequence[Sequence[Sequence[Any]]]

@@ -51,7 +51,7 @@ def describe(state: PathState) -> object:
     tree={"a/a": ("file", "one"), "a/b": ("link", "")}, steps=[("renew", "a"), ("write", "a/b", "two")], closed=["a"]
 )
 @example(tree={"a/a": ("folder", ""), "b": ("file", "")}, steps=[("rmtree", "a"), ("rename", "b", "a")], closed=["a"])
-@settings(max_examples=8, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
 def test_the_list_is_the_difference_of_the_trees(
     place: Place, tree: dict[str, tuple[str, str]], steps: Sequence[Sequence[Any]], closed: list[str]
 ) -> None:

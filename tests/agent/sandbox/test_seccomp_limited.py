@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.bpf import refuse_with
-from foregate.agent.sandbox.seccomp import REFUSED
-from foregate.agent.sandbox.seccomp_limited import (
+from foregate.agent.sandbox.limited import (
     ALLOWED_CONTROLS,
     BEYOND,
     OWN_ONLY,
@@ -20,6 +19,7 @@ from foregate.agent.sandbox.seccomp_limited import (
     TRAITS,
     build_limited_filter,
 )
+from foregate.agent.sandbox.seccomp import REFUSED
 from foregate.agent.sandbox.system_calls import NUMBERS
 from tests.agent.sandbox.test_seccomp import ALLOW, EPERM, MACHINES, judge, number
 

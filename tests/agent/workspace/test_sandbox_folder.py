@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.sandbox_folder import (
     discard_upper,
@@ -167,5 +169,21 @@ async def test_where_the_sandboxes_have_no_folder_the_tier_falls_and_says_why_in
         assert "set FOREGATE_HOME" in probe["reason"]
         with pytest.raises(WorkspaceError, match="set FOREGATE_HOME"):
             await take_turn(space)
+    finally:
+        space.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_a_full_disk_says_nothing_of_the_machine_and_lets_no_command_run(
+    number: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    space = LocalWorkspace(folder, tmp_path / "sandboxes")
+    try:
+        monkeypatch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(SandboxFailed, match="cannot be made"):
+            find_work_tier(space, default_policy())
     finally:
         space.close()

@@ -48,7 +48,7 @@ def told(*steps: Any, **more: Any) -> Message:
     return Message([(TALK, [step]) if isinstance(step[1], dict) else step for step in steps], **more)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.sampled_from([Heedless, Insistent]), MESSAGES, st.sampled_from(CHANGES))
 def test_under_their_own_policy_all_sessions_of_a_family_come_to_what_they_came_to(
     kind: type[Heedless], messages: list[Message], keys: dict[str, Any]
@@ -63,7 +63,7 @@ def test_under_their_own_policy_all_sessions_of_a_family_come_to_what_they_came_
     asyncio.run(scenario())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from([Heedless, Insistent]), MESSAGES, st.sampled_from(CHANGES), st.sampled_from(CHANGES))
 def test_where_no_session_of_a_family_was_stopped_the_counts_are_those_of_really_playing_it_again(
     kind: type[Heedless], messages: list[Message], before: dict[str, Any], after: dict[str, Any]

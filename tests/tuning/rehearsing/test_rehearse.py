@@ -100,7 +100,7 @@ async def test_under_its_own_policy_a_session_is_judged_as_it_was(name: str) -> 
     assert played.now == played.then == count_events(events)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([Heedless, Insistent]), STEPS, st.sampled_from(CHANGES), st.sampled_from(CHANGES))
 def test_where_it_was_not_stopped_the_counts_are_those_of_really_playing_again(
     kind: type[Heedless], steps: list[Any], before: dict[str, Any], after: dict[str, Any]

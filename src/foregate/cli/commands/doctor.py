@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 from foregate.cli.commands import options
-from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.version import __version__
 from foregate.views.terminal.exit_codes import COMPLETED, STATUS, run_async
 
@@ -221,7 +221,6 @@ def _try_sandbox(
     """Return the tier that was found out, why, and what to do about it; `failed` where no command is let run."""
     from foregate.agent.sandbox.probe import explain
     from foregate.agent.sandbox.starter import SandboxFailed
-    from foregate.schemas.errors import WorkspaceError
 
     try:
         found = find(workspace, policy)

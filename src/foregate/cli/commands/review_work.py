@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,7 +23,6 @@ from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.review import LABELS, Label
 from foregate.tuning.reviewing import OpenReview
 from foregate.views.terminal.exit_codes import run_async
-from foregate.views.terminal.keys import KeyReader
 from foregate.views.terminal.layout import (
     BAD,
     CARE,
@@ -32,6 +34,50 @@ from foregate.views.terminal.layout import (
     pluralise,
     shorten_text,
 )
+
+_MOST = 64
+
+
+class KeyReader:
+    """Reads keys from standard input, which is a terminal, while the context lasts; nothing pressed is echoed."""
+
+    def __init__(self) -> None:
+        self._fd = sys.stdin.fileno()
+
+    def __enter__(self) -> KeyReader:
+        import termios
+        import tty
+
+        self._before = termios.tcgetattr(self._fd)
+        tty.setcbreak(self._fd, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        import termios
+
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    def forget(self) -> None:
+        """Forget what was pressed until now: it was meant for what was shown before."""
+        import termios
+
+        termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def read(self) -> str:
+        """Return the next key; "" at the end. What comes as one, as an arrow does, is one key of several characters.
+
+        Raises KeyboardInterrupt on Ctrl-C.
+        """
+        return os.read(self._fd, _MOST).decode("utf-8", "replace")
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Let lines be typed meanwhile."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 class ReviewProgress:
