@@ -3,7 +3,7 @@
 A request as JSON comes on standard input (`plan`, `command`, `user`, a number or null, `mounted`, a folder to mount an
 empty file system on, `landlock`, a version to take the kernel's for, and `line`, a socket to hand sockets out by);
 streams 1 and 2 are pipes. It ends as the command ends; a failed step is written to stream 2 as JSON, with exit code
-125.
+125. With `serve` standard input is a socket by which many requests come, each run in a fork; see `serve_requests`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[3]
 for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of Foregate but this one folder
@@ -23,6 +24,7 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
 
 from foregate.agent.sandbox import confine, limited  # noqa: E402
 from foregate.agent.sandbox.base import build_base  # noqa: E402
+from foregate.agent.sandbox.handover import receive_request  # noqa: E402
 from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan  # noqa: E402
@@ -73,9 +75,41 @@ def keep_sandbox(plan: SandboxPlan, command: SandboxCommand, report: int, line: 
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def main() -> None:
-    """Run the request on standard input."""
-    request = json.load(sys.stdin)
+def serve_requests(asked: socket.socket) -> None:
+    """Run each request that comes, until none comes any more, in a process of its own that has loaded all of this.
+
+    Four descriptors come with each: streams 1 and 2, one that is passed on, and where two words of eight bytes are
+    told, the number of the process and, once it has ended, its status.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while received := receive_request(asked):
+        body, descriptors = received
+        if os.fork() == 0:
+            _run_told(body, *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _run_told(body: bytes, out: int, errors: int, passed: int, told: int) -> None:
+    """Run a request in a child, and in the parent, which does not return, tell what becomes of it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        for stream, descriptor in enumerate((out, errors), start=1):
+            os.dup2(descriptor, stream)
+            os.close(descriptor)
+        os.close(told)
+        os.set_inheritable(passed, True)
+        run_request(json.loads(body))
+    for descriptor in (out, errors, passed):
+        os.close(descriptor)
+    os.write(told, child.to_bytes(8))
+    os.write(told, os.waitpid(child, 0)[1].to_bytes(8))
+    os._exit(0)
+
+
+def run_request(request: dict[str, Any]) -> NoReturn:
+    """Run a request, and end as its command ends."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
@@ -110,4 +144,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["serve"]:
+        serve_requests(socket.socket(fileno=0))
+    else:
+        run_request(json.load(sys.stdin))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import selectors
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from foregate.agent.sandbox.handover import send_request
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.removal import remove_tree
@@ -108,21 +115,52 @@ class Place:
 
 def launch(request: bytes) -> subprocess.CompletedProcess[str]:
     """Have a request run by `launch.py`, with a canary in its environment and a descriptor that is passed on."""
-    argv = [sys.executable, "-IS", str(LAUNCH)]
+    pipes = [os.pipe() for _ in range(3)]
     outside = os.open("/", os.O_PATH)
+    (_, out), (_, errors), (_, tell) = pipes
     try:
-        ran = subprocess.run(
-            argv,
-            input=request,
-            capture_output=True,
-            timeout=60,
-            env={"CANARY": CANARY},
-            pass_fds=[outside],
-            check=False,
-        )
+        send_request(_open_launcher(), request, [out, errors, outside, tell])
     finally:
-        os.close(outside)
-    return subprocess.CompletedProcess(argv, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+        for descriptor in (out, errors, tell, outside):
+            os.close(descriptor)
+    with ExitStack() as stack:
+        said, complained, told = (stack.enter_context(open(number, "rb", 0)) for number, _ in pipes)
+        number = int.from_bytes(told.read(8))
+        texts = read_both(said, complained, lambda: os.kill(number, signal.SIGKILL))
+        status = os.waitstatus_to_exitcode(int.from_bytes(told.read(8)))
+    return subprocess.CompletedProcess("launch.py", status, *(text.decode() for text in texts))
+
+
+@cache
+def _open_launcher() -> socket.socket:
+    """Return a line to a process that has loaded what `launch.py` needs, for as long as this one lives."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        argv = [sys.executable, "-IS", str(LAUNCH), "serve"]
+        launcher = subprocess.Popen(argv, stdin=theirs, env={"CANARY": CANARY})
+    atexit.register(lambda: (ours.close(), launcher.wait()))
+    return ours
+
+
+def read_both(out: FileIO, errors: FileIO, give_up: Callable[[], None]) -> tuple[bytes, bytes]:
+    """Return what two streams say until they end; fail, after giving up, where that takes more than a minute."""
+    said: dict[FileIO, bytes] = {out: b"", errors: b""}
+    until = time.monotonic() + 60
+    with selectors.DefaultSelector() as selector:
+        for stream in said:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(until - time.monotonic())
+            if not ready:
+                give_up()
+                raise TimeoutError(f"no end after a minute; said so far: {said}")
+            for key, _ in ready:
+                stream: FileIO = key.fileobj  # type: ignore[assignment, no-redef]
+                more = stream.read(65536)
+                said[stream] += more
+                if not more:
+                    selector.unregister(stream)
+    return said[out], said[errors]
 
 
 FILES = {
