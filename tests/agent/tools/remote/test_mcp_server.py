@@ -121,50 +121,47 @@ async def test_an_edit_before_a_read_is_held_with_its_remedy_and_what_was_done_c
     assert (folder / "a.txt").read_text() == "teh cat\n"
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "code"),
-    [
+async def test_what_may_not_be_is_refused_with_the_reason(home: Path, folder: Path) -> None:
+    calls: list[tuple[str, dict[str, Any], str]] = [
         ("write_file", {"path": ".git/config", "content": "x"}, "denied_by_rule"),
         ("read_file", {"path": "../home/events.db"}, "denied_by_rule"),
         ("read_file", {"path": 5}, "invalid_arguments"),
         ("no_tool", {}, "unknown_tool"),
         ("run_command", {"argv": ["touch", "made"]}, "approval_required"),
-    ],
-)
-async def test_what_may_not_be_is_refused_with_the_reason(
-    home: Path, folder: Path, tool: str, arguments: dict[str, Any], code: str
-) -> None:
+    ]
     async with client(home, folder) as server:
-        said = await server.call_tool(tool, arguments)
-        assert said.is_error
-        assert said.structured_content is not None
-        assert said.structured_content["code"] == code
-        assert isinstance(said.content[0], types.TextContent)
-        assert said.content[0].text.startswith(f"not run ({code}): ")
+        for tool, arguments, code in calls:
+            said = await server.call_tool(tool, arguments)
+            assert said.is_error, tool
+            assert said.structured_content is not None
+            assert said.structured_content["code"] == code
+            assert isinstance(said.content[0], types.TextContent)
+            assert said.content[0].text.startswith(f"not run ({code}): ")
     assert not (folder / "made").exists()
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("action", "content", "made"),
-    [
-        ("accept", {"approve": True}, True),
-        ("accept", {"approve": False}, False),
-        ("decline", {}, False),
-        ("cancel", {}, False),
-    ],
-)
-async def test_what_asks_is_asked_through_the_client(
-    home: Path, folder: Path, mode: str, action: str, content: dict[str, Any], made: bool
-) -> None:
+async def test_what_asks_is_asked_through_the_client(home: Path, folder: Path, mode: str) -> None:
     asked: list[str] = []
-    async with client(home, folder, mode, saying(action, asked, **content)) as server:
-        said = await server.call_tool("run_command", {"argv": ["touch", "made"]})
-        assert said.is_error is not made
-        assert (await server.call_tool("read_file", {"path": "a.txt"})).is_error is False
-    assert len(asked) == 1
-    assert "touch" in asked[0]
-    assert (folder / "made").exists() is made
+    answers: dict[str, types.ElicitResult] = {
+        "approved": types.ElicitResult(action="accept", content={"approve": True}),
+        "disapproved": types.ElicitResult(action="accept", content={"approve": False}),
+        "declined": types.ElicitResult(action="decline"),
+        "cancelled": types.ElicitResult(action="cancel"),
+    }
+
+    async def answer(context: Any, params: Any) -> types.ElicitResult:
+        asked.append(params.message)
+        return list(answers.values())[len(asked) - 1]
+
+    async with client(home, folder, mode, answer) as server:
+        for number, name in enumerate(answers, start=1):
+            said = await server.call_tool("run_command", {"argv": ["touch", name]})
+            assert said.is_error is (name != "approved")
+            assert (await server.call_tool("read_file", {"path": "a.txt"})).is_error is False
+            assert len(asked) == number
+            assert f"touch {name}" in asked[-1]
+            assert (folder / name).exists() is (name == "approved")
 
 
 async def test_a_call_that_is_cancelled_ends_and_the_next_one_runs(home: Path, folder: Path) -> None:
@@ -263,9 +260,8 @@ def heard(server: subprocess.Popen[bytes]) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize(
-    ("line", "number", "why"),
-    [
+def test_a_line_that_is_no_strict_json_is_answered_and_the_next_is_served(home: Path, folder: Path) -> None:
+    lines: list[tuple[bytes, Any, str]] = [
         (b"no json at all", None, "not valid JSON"),
         (b"\xff\xfe", None, "not valid JSON"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\\ud800"}}', 7, "lone surrogate"),
@@ -273,18 +269,15 @@ def heard(server: subprocess.Popen[bytes]) -> dict[str, Any]:
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}', 7, "NaN"),
         (b"[" * 5000, None, "deeper"),
         (b"x" * 300_000, None, "larger than 100000 bytes"),
-    ],
-)
-def test_a_line_that_is_no_strict_json_is_answered_and_the_next_is_served(
-    home: Path, folder: Path, line: bytes, number: Any, why: str
-) -> None:
+    ]
     with by_hand(home, folder, serving={"max_message": 100_000}) as server:
         assert server.stdin is not None
-        server.stdin.write(line + b"\n\n")
-        refused = (tell(server, id=9, method="ping"), heard(server))[1]
-        assert (refused["id"], refused["error"]["code"]) == (number, -32700)
-        assert why in refused["error"]["message"]
-        assert heard(server)["id"] == 9
+        for following, (line, number, why) in enumerate(lines, start=100):
+            server.stdin.write(line + b"\n\n")
+            refused = (tell(server, id=following, method="ping"), heard(server))[1]
+            assert (refused["id"], refused["error"]["code"]) == (number, -32700), line[:80]
+            assert why in refused["error"]["message"]
+            assert heard(server)["id"] == following
 
 
 @pytest.mark.parametrize("started", [[], ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]], ids=["alone", "behind &"])

@@ -11,6 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from foregate.schemas.tool_call import ToolCall
 from tests.agent.tools.remote.conftest import Started
 from tests.agent.tools.remote.worlds import TOKEN, Bare, Gate, bare
 
@@ -18,34 +19,44 @@ CALLERS = {"serving": {"approvals": "caller"}}
 READ = ("read_file", {"path": "a.txt"})
 WRITE = ("write_file", {"path": "b.txt", "content": "once"})
 
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("no_such_tool", {}, "unknown_tool"),
+    ("read_file", {"path": 3}, "invalid_arguments"),
+    ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}, "missing_pre_execution_evidence"),
+    ("read_file", {"path": "../secret"}, "denied_by_rule"),
+    ("write_file", {"path": ".git/config", "content": "x"}, "denied_by_rule"),
+    ("run_command", {"argv": ["touch", "made"]}, "approval_required"),
+    ("read_file", {"path": ".env"}, "approval_required"),
+    ("delegate", {"task": "anything"}, "unknown_tool"),
+]
+"""Calls, and why they are refused."""
+MALFORMED: list[str | bytes] = [
+    b"\xff\x00binary",
+    "no json",
+    "[" * 5000,
+    '{"type":"request"}',
+    '{"type":"welcome","v":1,"foregate":"x","max_message":1,"tools":[]}',
+    '{"type":"cancel","id":"1","id":"2"}',
+    '{"type":"cancel","id":"\\u0000"}',
+    '{"type":"cancel","id":"1","more":1}',
+    '{"type":"request","id":"1","tool":"x","arguments":"{}","digest":"d","deadline":1.5}',
+    '{"type":"attach","agent":"another"}',
+]
+
 
 def code(said: dict[str, Any]) -> str:
     """Return why a request was not run."""
     return str(said["errors"][0]["code"])
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "why"),
-    [
-        ("no_such_tool", {}, "unknown_tool"),
-        ("read_file", {"path": 3}, "invalid_arguments"),
-        ("read_file", {"path": "../secret"}, "denied_by_rule"),
-        ("write_file", {"path": ".git/config", "content": "x"}, "denied_by_rule"),
-        ("run_command", {"argv": ["touch", "made"]}, "approval_required"),
-        ("read_file", {"path": ".env"}, "approval_required"),
-        ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}, "missing_pre_execution_evidence"),
-        ("delegate", {"task": "anything"}, "unknown_tool"),
-    ],
-)
-async def test_the_runtime_judges_again_whoever_asks(
-    serve: Started, folder: Path, tool: str, arguments: Any, why: str
-) -> None:
+async def test_the_runtime_judges_again_whoever_asks(serve: Started, folder: Path) -> None:
     (folder / ".env").write_text("KEY=1")
     before = sorted(folder.rglob("*"))
     async with bare(serve().port) as talk:
-        said = await talk.call("1", tool, arguments, approved=True)
-        assert (said["state"], code(said), said["ok"]) == ("refused", why, False)
-    assert sorted(folder.rglob("*")) == before
+        for number, (tool, arguments, why) in enumerate(REFUSED):
+            said = await talk.call(str(number), tool, arguments, approved=True)
+            assert (said["state"], code(said), said["ok"]) == ("refused", why, False), tool
+            assert sorted(folder.rglob("*")) == before
     assert (folder / "a.txt").read_text() == "teh cat\n"
 
 
@@ -147,49 +158,30 @@ async def test_five_megabytes_are_written_and_more_than_the_policy_takes_is_not(
         assert (await talk.call("3", *READ))["ok"]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        b"\xff\x00binary",
-        "no json",
-        "[" * 5000,
-        '{"type":"request"}',
-        '{"type":"welcome","v":1,"foregate":"x","max_message":1,"tools":[]}',
-        '{"type":"cancel","id":"1","id":"2"}',
-        '{"type":"cancel","id":"\\u0000"}',
-        '{"type":"cancel","id":"1","more":1}',
-        '{"type":"request","id":"1","tool":"x","arguments":"{}","digest":"d","deadline":1.5}',
-        '{"type":"attach","agent":"another"}',
-    ],
-)
-async def test_what_is_no_message_is_refused_in_one_sentence(serve: Started, message: str | bytes) -> None:
+async def test_what_is_no_message_is_refused_in_one_sentence(serve: Started) -> None:
     runtime = serve()
-    async with bare(runtime.port) as talk:
-        await talk.connection.send(message)
-        said = await talk.next()
-        assert said["type"] == "refused"
-        assert said["message"].startswith("a message was refused: ")
-        assert "\n" not in said["message"]
-        with pytest.raises(ConnectionClosed):
-            await talk.next()
-    async with bare(runtime.port) as talk:
-        assert (await talk.call("3", *READ))["ok"]
+    for number, message in enumerate(MALFORMED):
+        async with bare(runtime.port) as talk:
+            await talk.connection.send(message)
+            said = await talk.next()
+            assert said["type"] == "refused", message
+            assert said["message"].startswith("a message was refused: ")
+            assert "\n" not in said["message"]
+            with pytest.raises(ConnectionClosed):
+                await talk.next()
+        async with bare(runtime.port) as talk:
+            assert (await talk.call(str(number), *READ))["ok"]
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}])
-async def test_without_the_token_nobody_is_let_in(serve: Started, headers: dict[str, str]) -> None:
+async def test_without_the_token_and_from_a_page_in_a_browser_nobody_is_let_in(serve: Started) -> None:
     port = serve().port
-    with pytest.raises(InvalidStatus) as refused:
-        await connect(f"ws://127.0.0.1:{port}/?token={TOKEN}", additional_headers=headers, proxy=None)
-    assert refused.value.response.status_code == 401
-
-
-async def test_a_page_in_a_browser_is_not_let_in(serve: Started) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"ws://127.0.0.1:{port}/?token={TOKEN}", additional_headers=headers, proxy=None)
+        assert refused.value.response.status_code == 401
+    page = {"Authorization": f"Bearer {TOKEN}"}
     with pytest.raises(InvalidStatus):
-        await connect(
-            f"ws://127.0.0.1:{serve().port}", additional_headers=headers, origin="http://127.0.0.1", proxy=None
-        )
+        await connect(f"ws://127.0.0.1:{port}", additional_headers=page, origin="http://127.0.0.1", proxy=None)
 
 
 async def test_only_so_many_agents_are_served(serve: Started) -> None:
@@ -221,12 +213,17 @@ async def test_a_look_tells_nothing_of_what_protected_files_hold(serve: Started,
         assert outside["protected"] == "outside_workspace"
 
 
-async def test_an_agent_that_does_not_read_stops_only_itself(serve: Started) -> None:
+async def test_an_agent_that_does_not_read_stops_only_itself(serve: Started, folder: Path) -> None:
     runtime = serve()
+    (folder / "big.txt").write_text("x" * 200_000)
+    sent: list[int] = []
     async with bare(runtime.port, "deaf") as deaf, bare(runtime.port, "other") as other:
-        flood = asyncio.ensure_future(flooded(deaf))
-        for number in range(5):
+        flood = asyncio.ensure_future(flooded(deaf, sent))
+        before, still, number = -1, 0, 0
+        while still < 5:
             assert (await other.call(str(number), *READ))["ok"]
+            still = still + 1 if before == len(sent) else 0
+            before, number = len(sent), number + 1
         flood.cancel()
         await asyncio.wait([flood])
         deaf.connection.transport.abort()
@@ -266,7 +263,13 @@ async def deafened(talk: Bare, last: Path) -> None:
             await asyncio.sleep(0.01)
 
 
-async def flooded(talk: Bare) -> None:
-    """Ask without ever reading an answer."""
+async def flooded(talk: Bare, sent: list[int]) -> None:
+    """Ask without ever reading an answer; `sent` grows with each request.
+
+    Requests and answers are long, so that what the system keeps for who does not read is soon full.
+    """
+    raw = '{"path": "big.txt"}' + " " * 20_000
+    digest = ToolCall.parse("read_file", raw).digest
     for number in range(100_000):
-        await talk.request(str(number), *READ)
+        await talk.say(type="request", id=str(number), tool="read_file", arguments=raw, digest=digest, deadline=20_000)
+        sent.append(number)
