@@ -52,11 +52,13 @@ links:
 	@test -L src/foregate/agent || { echo "src/foregate/agent is not a symbolic link: this checkout turned links into text files; clone again with 'git -c core.symlinks=true clone'."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Foregate needs Python 3.11 or later; run make with PYTHON=/path/to/python3.11."; exit 1; }
 
+# What was installed is compiled on every core, which pip would do on one; some packages hold files that are no Python.
 $(READY): pyproject.toml constraints.txt | links
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module; on Debian: apt-get install python3-venv."; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $(READY)
 
 clean:

@@ -25,7 +25,9 @@ from acp.schema import (
     UserMessageChunk,
 )
 
+from foregate.assembly.home import Home, find_session
 from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.queries.verify import verify_session
 from tests.agent.models.openai.scripted_server import KEY, Stream, delta, piece
 
 Press = Callable[[ToolCallUpdate, Sequence[PermissionOption]], str]
@@ -162,7 +164,11 @@ class Desk:
 
     async def is_sound(self) -> bool:
         """Whether the newest session's log has no defect; one that is left open may still grow."""
-        return (await self.foregate("audit", "verify", "last"))[0] == 0
+        log = Home(self.home).open_log()
+        try:
+            return verify_session(log, await find_session(log, "last")).ok
+        finally:
+            log.close()
 
 
 def says(text: str, *calls: tuple[str, str]) -> Stream:

@@ -43,9 +43,14 @@ async def test_without_words_a_tool_has_its_name_only_where_the_catalogue_has_it
 
 @pytest.mark.parametrize("pattern", [".+", "[a-z_]+", "completed|observation|tool_calls|file_exists|workspace"])
 async def test_a_pattern_masks_texts_and_no_word_of_a_closed_list(pattern: str) -> None:
+    known: set[str] = set()
     for story in STORIES:
         world, _ = await told(story)
         for event in logged(world.log, "s"):
+            # Most sessions begin with the same policy, which is what takes long.
+            if (said := repr(event.body)) in known:
+                continue
+            known.add(said)
             left = mask_event(event, (pattern,))
             assert left.kind == event.kind
             assert read_again(left) == left
