@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 
@@ -14,10 +15,21 @@ _SLICE = 0.002
 """Seconds of a look that may go into counting."""
 _PAUSE = 5.0
 """Seconds after which all is counted once more even though the disk shows nothing."""
-_DEEPEST = 100
+_OPEN = 100
+"""How many folders are open at once at most, each in the one before it."""
+_DEEPEST = 1000
+"""How deep is counted: each round of so many open folders begins at the top again."""
 _BLOCK = 512
 _UNBOUNDED = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Place(NamedTuple):
+    """A folder to count in, and the one it lies in, None for one of those that are watched."""
+
+    above: _Place | None
+    name: str
+    depth: int
 
 
 def list_stores(plan: SandboxPlan) -> list[str]:
@@ -93,7 +105,7 @@ class WrittenPaths:
         """Yield the bytes and the number of what has changed since the start, again and again until all is counted."""
         known: set[tuple[int, int]] = set()
         size = number = 0
-        for status in (one for folder in self._folders for one in self._walk(None, folder, 0)):
+        for status in self._list_all():
             if status.st_ctime >= self._start and (status.st_dev, status.st_ino) not in known:
                 if status.st_nlink > 1:
                     known.add((status.st_dev, status.st_ino))
@@ -101,13 +113,23 @@ class WrittenPaths:
             yield size, number
         yield size, number
 
-    def _walk(self, parent: int | None, name: str, depth: int) -> Iterator[os.stat_result]:
+    def _list_all(self) -> Iterator[os.stat_result]:
+        """Yield what lies in the folders."""
+        places = [_Place(None, folder, 0) for folder in self._folders]
+        while places:
+            yield from self._walk(None, places.pop(), places)
+
+    def _walk(self, parent: int | None, place: _Place, later: list[_Place]) -> Iterator[os.stat_result]:
+        """Yield what lies in a folder, which is looked up from the top where its parent is not open.
+
+        Folders that would need too many open ones are left for `later`.
+        """
         try:
-            folder = os.open(name, _FOLDER, dir_fd=parent)
-        except FileNotFoundError:
-            return
-        except OSError:
-            self._is_complete = False
+            folder = _open_from_top(place) if parent is None else os.open(place.name, _FOLDER, dir_fd=parent)
+        except OSError as error:
+            is_gone = isinstance(error, FileNotFoundError)
+            # What was moved on the way to a deep folder may still be there under another name.
+            self._is_complete &= is_gone and (parent is not None or place.above is None)
             return
         try:
             with os.scandir(folder) as entries:
@@ -115,14 +137,32 @@ class WrittenPaths:
                     with suppress(FileNotFoundError):
                         yield entry.stat(follow_symlinks=False)
                         if entry.is_dir(follow_symlinks=False):
-                            if depth < _DEEPEST:
-                                yield from self._walk(folder, entry.name, depth + 1)
-                            else:
+                            inner = _Place(place, entry.name, place.depth + 1)
+                            if inner.depth > _DEEPEST:
                                 self._is_complete = False
+                            elif inner.depth % _OPEN:
+                                yield from self._walk(folder, inner, later)
+                            else:
+                                later.append(inner)
         except PermissionError:
             self._is_complete = False
         finally:
             os.close(folder)
+
+
+def _open_from_top(place: _Place) -> int:
+    """Open a folder through all those it lies in, one after the other. Raises OSError."""
+    way = [place]
+    while (above := way[-1].above) is not None:
+        way.append(above)
+    folder = os.open(way.pop().name, _FOLDER)
+    while way:
+        try:
+            inner = os.open(way.pop().name, _FOLDER, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
 
 
 def _subtract(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import pytest
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
 from foregate.agent.sandbox.plan import SandboxPlan
+from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.starter import Starter
 from foregate.agent.sandbox.system_calls import call
 from foregate.agent.sandbox.written import WrittenPaths, list_stores
@@ -89,6 +90,41 @@ def test_what_others_write_to_the_disk_and_what_was_there_do_not_count(
     (tmp_path / "other").write_bytes(bytes(4 << 20))
     watching._next = 0
     assert find_excess(watching) == ""
+
+
+def make_deep(folder: Path, depth: int, size: int) -> None:
+    """Make folders in folders, too deep for a path, and a file of so many bytes in the last."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=at)
+        inner = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=at)
+    os.write(file, bytes(size))
+    os.close(file)
+    os.close(at)
+
+
+@pytest.mark.parametrize(
+    ("depth", "size", "excess"),
+    [
+        (600, 1 << 20, ""),
+        (600, 9 << 20, "it wrote more than the 8388608 bytes a command may write; have it write less at once"),
+        # Deeper than is counted, what the disk lost counts instead, and so does what others wrote.
+        (1200, 1, "it wrote more than the 8388608 bytes a command may write; have it write less at once"),
+    ],
+)
+def test_what_lies_deep_is_counted_and_what_others_write_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, size: int, excess: str
+) -> None:
+    (tmp_path / "own").mkdir()
+    watching = WrittenPaths([str(tmp_path / "own")], {"written_bytes": 8 << 20})
+    make_deep(tmp_path / "own", depth, size)
+    free, files = watching._first
+    monkeypatch.setattr(watching, "_look", lambda: (free - (12 << 20), files))
+    assert find_excess(watching) == excess
+    remove_tree(str(tmp_path / "own"))
 
 
 def test_a_file_with_two_names_counts_once(written: tuple[WrittenPaths, Path]) -> None:
