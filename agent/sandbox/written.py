@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 
@@ -15,21 +15,11 @@ _SLICE = 0.002
 """Seconds of a look that may go into counting."""
 _PAUSE = 5.0
 """Seconds after which all is counted once more even though the disk shows nothing."""
-_OPEN = 100
-"""How many folders are open at once at most, each in the one before it."""
-_DEEPEST = 1000
-"""How deep is counted: each round of so many open folders begins at the top again."""
+_DEEPEST = min(768, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
+"""How many folders in folders are counted: each holds a descriptor, and a frame of Python's stack of a thousand."""
 _BLOCK = 512
 _UNBOUNDED = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class _Place(NamedTuple):
-    """A folder to count in, and the one it lies in, None for one of those that are watched."""
-
-    above: _Place | None
-    name: str
-    depth: int
 
 
 def list_stores(plan: SandboxPlan) -> list[str]:
@@ -105,7 +95,7 @@ class WrittenPaths:
         """Yield the bytes and the number of what has changed since the start, again and again until all is counted."""
         known: set[tuple[int, int]] = set()
         size = number = 0
-        for status in self._list_all():
+        for status in (one for folder in self._folders for one in self._walk(None, folder, 0)):
             if status.st_ctime >= self._start and (status.st_dev, status.st_ino) not in known:
                 if status.st_nlink > 1:
                     known.add((status.st_dev, status.st_ino))
@@ -113,23 +103,11 @@ class WrittenPaths:
             yield size, number
         yield size, number
 
-    def _list_all(self) -> Iterator[os.stat_result]:
-        """Yield what lies in the folders."""
-        places = [_Place(None, folder, 0) for folder in self._folders]
-        while places:
-            yield from self._walk(None, places.pop(), places)
-
-    def _walk(self, parent: int | None, place: _Place, later: list[_Place]) -> Iterator[os.stat_result]:
-        """Yield what lies in a folder, which is looked up from the top where its parent is not open.
-
-        Folders that would need too many open ones are left for `later`.
-        """
+    def _walk(self, parent: int | None, name: str, depth: int) -> Iterator[os.stat_result]:
         try:
-            folder = _open_from_top(place) if parent is None else os.open(place.name, _FOLDER, dir_fd=parent)
+            folder = os.open(name, _FOLDER, dir_fd=parent)
         except OSError as error:
-            is_gone = isinstance(error, FileNotFoundError)
-            # What was moved on the way to a deep folder may still be there under another name.
-            self._is_complete &= is_gone and (parent is not None or place.above is None)
+            self._is_complete &= isinstance(error, FileNotFoundError)
             return
         try:
             with os.scandir(folder) as entries:
@@ -137,32 +115,14 @@ class WrittenPaths:
                     with suppress(FileNotFoundError):
                         yield entry.stat(follow_symlinks=False)
                         if entry.is_dir(follow_symlinks=False):
-                            inner = _Place(place, entry.name, place.depth + 1)
-                            if inner.depth > _DEEPEST:
-                                self._is_complete = False
-                            elif inner.depth % _OPEN:
-                                yield from self._walk(folder, inner, later)
+                            if depth < _DEEPEST:
+                                yield from self._walk(folder, entry.name, depth + 1)
                             else:
-                                later.append(inner)
+                                self._is_complete = False
         except PermissionError:
             self._is_complete = False
         finally:
             os.close(folder)
-
-
-def _open_from_top(place: _Place) -> int:
-    """Open a folder through all those it lies in, one after the other. Raises OSError."""
-    way = [place]
-    while (above := way[-1].above) is not None:
-        way.append(above)
-    folder = os.open(way.pop().name, _FOLDER)
-    while way:
-        try:
-            inner = os.open(way.pop().name, _FOLDER, dir_fd=folder)
-        finally:
-            os.close(folder)
-        folder = inner
-    return folder
 
 
 def _subtract(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
