@@ -38,25 +38,20 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of OpenTelemetry from outside: a test that wants one sets it."""
-    for name in [name for name in os.environ if name.startswith("OTEL_")]:
-        monkeypatch.delenv(name)
+@pytest.fixture(scope="session", autouse=True)
+def own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No variable of OpenTelemetry from outside, and no home of the person who runs the tests.
 
-
-@pytest.fixture(scope="session")
-def usual_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Foregate's home lies for a test that names none."""
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, usual_data: Path) -> None:
-    """No home of the person who runs the tests: what is in it may be newer, broken, or dear to them."""
-    monkeypatch.delenv("FOREGATE_HOME", raising=False)
-    monkeypatch.setenv("XDG_DATA_HOME", str(usual_data))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(usual_data))
+    What is in that home may be newer, broken, or dear to them. A test that wants any of it sets it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("OTEL_")]:
+            patch.delenv(name)
+        usual_data = str(tmp_path_factory.mktemp("data"))
+        patch.delenv("FOREGATE_HOME", raising=False)
+        patch.setenv("XDG_DATA_HOME", usual_data)
+        patch.setenv("XDG_CACHE_HOME", usual_data)
+        yield
 
 
 @pytest.fixture
