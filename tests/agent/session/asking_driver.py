@@ -1,22 +1,31 @@
-"""A process that does one thing about a question on a real home: asks it, answers it, or goes on with its task.
+"""Processes that each do one thing about a question on a real home: ask it, answer it, or go on with its task.
 
-Arguments: what to do, the home, the workspace, and how many seconds later its clock is. `ask` prints `asked` once the
+Arguments: what to do, the home, the workspace, and how many seconds later the clock is. `ask` prints `asked` once the
 question is shown, and waits for ever; `sit` does so, and its person never answers; `answer` says its last argument to
 the question; `go_on` sees the task through with nobody there. What came of it is a line of JSON on its output.
+
+It forks a child for each list of arguments that comes over its input, a socket, with three
+descriptors: the input and output of the child, and where its number is told. So only the first pays for what is loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
+import signal
+import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import foregate
+from foregate.agent.sandbox.handover import receive_request
 from foregate.testing import ScriptedModel, calls, says
 
 POLICY = """
@@ -80,16 +89,45 @@ async def act(what: str, home: Path, workspace: Path, more: list[str]) -> Mappin
         return {"status": (await agent.go_on()).status}
 
 
-def main() -> None:
+def warm_up() -> None:
+    """Play a session here, so that no child has to load and compile anew what that needs."""
+    with tempfile.TemporaryDirectory() as root:
+        os.environ["FOREGATE_HOME"] = f"{root}/home"
+        for what in ("sit", "list"):
+            asyncio.run(act(what, Path(root, "home"), Path(root), []))
+    assert threading.active_count() == 1, "a fork would lose the other threads"
+    gc.freeze()
+
+
+def serve(asked: socket.socket) -> None:
+    """Fork a child for each request until none comes any more."""
+    warm_up()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while received := receive_request(asked):
+        body, (into, out, told) = received
+        if (child := os.fork()) == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(into, 0)
+            os.dup2(out, 1)
+            asked.close()
+            for descriptor in (into, out, told):
+                os.close(descriptor)
+            do_told(*json.loads(body))
+            os._exit(0)
+        os.write(told, f"{child}\n".encode())
+        for descriptor in (into, out, told):
+            os.close(descriptor)
+
+
+def do_told(what: str, home: str, workspace: str, later: str, *more: str) -> None:
     """Do what the arguments say."""
-    what, home, workspace, later, *more = sys.argv[1:]
     os.environ["FOREGATE_HOME"] = home
     time.time_ns = lambda: _real() + int(later) * 10**9
     try:
-        print(json.dumps(asyncio.run(act(what, Path(home), Path(workspace), more))), flush=True)
+        print(json.dumps(asyncio.run(act(what, Path(home), Path(workspace), [*more]))), flush=True)
     except foregate.ForegateError as error:
         print(json.dumps({"error": str(error)}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(socket.socket(fileno=os.dup(0)))

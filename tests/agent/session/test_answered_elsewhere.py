@@ -3,47 +3,90 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from foregate.agent.sandbox.handover import send_request
 from foregate.schemas.event import NeedAnswered, NeedRaised
 from foregate.schemas.event_body import ToolStarted
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.verify import verify_session
 from tests.events import bodies
+from tests.processes import wait_until_gone
 
 DRIVER = Path(__file__).with_name("asking_driver.py")
 HOURS = 3600
 
 
+class Child:
+    """A process that the driver forked for these words."""
+
+    def __init__(self, driver: socket.socket, words: Sequence[str]) -> None:
+        (into, to), (of, out), (told, tell) = (os.pipe() for _ in range(3))
+        send_request(driver, json.dumps(words).encode(), [into, out, tell])
+        for descriptor in (into, out, tell):
+            os.close(descriptor)
+        self.stdin, self.stdout = os.fdopen(to, "w"), os.fdopen(of)
+        with os.fdopen(told) as file:
+            self.pid = int(file.readline())
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, where it still runs."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, and return once it is gone."""
+        self.send_signal(signal.SIGKILL)
+        wait_until_gone(self.pid)
+
+    def close(self) -> None:
+        """Let go of its streams."""
+        self.stdin.close()
+        self.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[socket.socket]:
+    """A line to the driver, which has loaded what its children need."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            process = subprocess.Popen([sys.executable, "-I", str(DRIVER)], stdin=theirs)
+        yield ours
+    assert process.wait() == 0
+
+
 class Place:
     """A home and a workspace, and the processes at work on them."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, driver: socket.socket) -> None:
+        self.driver = driver
         self.root, self.home, self.workspace = root, root / "home", root / "workspace"
         self.workspace.mkdir(parents=True)
-        self.children: list[subprocess.Popen[str]] = []
+        self.children: list[Child] = []
 
-    def start(self, what: str, *more: str, later: int = 0) -> subprocess.Popen[str]:
+    def start(self, what: str, *more: str, later: int = 0) -> Child:
         """Start a process."""
-        command = [sys.executable, "-I", str(DRIVER), what, str(self.home), str(self.workspace), str(later), *more]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child = Child(self.driver, [what, str(self.home), str(self.workspace), str(later), *more])
         self.children.append(child)
         return child
 
-    def read(self, child: subprocess.Popen[str]) -> str:
+    def read(self, child: Child) -> str:
         """Return the next line a process prints."""
-        assert child.stdout is not None
         return child.stdout.readline().strip()
 
-    def order(self, child: subprocess.Popen[str]) -> None:
+    def order(self, child: Child) -> None:
         """Let a process go on that waits for it."""
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
 
@@ -52,7 +95,6 @@ class Place:
         asking = self.start("ask")
         assert self.read(asking) == "asked"
         asking.kill()
-        asking.wait()
 
     def answer(self, says: str = "yes", by: str = "ann", later: int = 0) -> Any:
         """Answer in a process of its own, and return what came of it."""
@@ -83,13 +125,13 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, driver: socket.socket) -> Iterator[Place]:
     """Where all of it happens; no process outlives the test."""
-    found = Place(tmp_path / "place")
+    found = Place(tmp_path / "place", driver)
     yield found
     for child in found.children:
         child.kill()
-        child.communicate()
+        child.close()
 
 
 async def test_a_task_whose_process_was_killed_goes_on_with_an_answer_given_hours_later_elsewhere(place: Place) -> None:
@@ -152,15 +194,12 @@ async def test_a_process_that_waits_at_its_question_takes_the_answer_given_elsew
 
 
 async def test_an_answer_handed_to_a_process_that_is_stopped_and_killed_is_not_lost(place: Place) -> None:
-    import signal
-
     asking = place.start("ask")
     assert place.read(asking) == "asked"
     asking.send_signal(signal.SIGSTOP)
     assert place.answer() == {"delivery": "waiting"}
     assert "was answered already: yes, by ann" in place.answer("no", "bob")["error"]
     asking.kill()
-    asking.wait()
     assert place.do("go_on") == {"status": "completed"}
     assert place.stamps == ["k"]
     (answered,) = bodies(await place.read_log(), NeedAnswered)
