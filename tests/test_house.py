@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
@@ -23,10 +24,24 @@ PHRASES = re.compile(
 MAX_PHRASES = 0
 
 
-def read_sources() -> Iterator[tuple[Path, ast.Module]]:
-    """Yield every file of the source, parsed."""
-    for path in sources().values():
-        yield path, ast.parse(path.read_text("utf-8"))
+class Definition(NamedTuple):
+    """A class or a function, where it is, and how many lines of it follow the first."""
+
+    path: Path
+    name: str
+    is_class: bool
+    further_lines: int
+
+
+@cache
+def list_definitions() -> list[Definition]:
+    """Return the classes and functions of the source."""
+    return [
+        Definition(path, node.name, isinstance(node, ast.ClassDef), (node.end_lineno or 0) - node.lineno)
+        for path in sources().values()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def test_the_house_has_no_more_lines_files_packages_and_floors_than_before() -> None:
@@ -44,21 +59,18 @@ def test_enough_lines_say_why_something_is_as_it_is() -> None:
 
 def test_few_class_names_have_two_meanings() -> None:
     places = defaultdict(set)
-    for path, module in read_sources():
-        for node in ast.walk(module):
-            if isinstance(node, ast.ClassDef):
-                places[node.name.lstrip("_")].add(str(path.relative_to(ROOT)))
+    for one in list_definitions():
+        if one.is_class:
+            places[one.name.lstrip("_")].add(str(one.path.relative_to(ROOT)))
     several = {name: sorted(found) for name, found in places.items() if len(found) > 1}
     assert len(several) <= MAX_NAMES_WITH_TWO_MEANINGS, several
 
 
 def test_a_function_fits_on_a_screen() -> None:
     longer = [
-        f"{path.name} {node.name}"
-        for path, module in read_sources()
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno >= MAX_LINES_OF_A_FUNCTION
+        f"{one.path.name} {one.name}"
+        for one in list_definitions()
+        if not one.is_class and one.further_lines >= MAX_LINES_OF_A_FUNCTION
     ]
     assert longer == []
 
