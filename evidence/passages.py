@@ -13,10 +13,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from foregate.evidence.newest_reads import keep_newest
+from foregate.schemas.strict_json import sha256
 
 KEPT = 128
 """Reads of a request that are kept."""
@@ -197,3 +197,35 @@ def _extend(text: str, other: str, at: int, place: int, size: int) -> tuple[int,
     while end < len(text) and end + shift < len(other) and text[end] == other[end + shift]:
         end += 1
     return start, end
+
+
+class KeptRead(Protocol):
+    """What has arguments and a content, whose characters together are its size."""
+
+    arguments: str
+    content: str
+
+
+R = TypeVar("R", bound=KeptRead)
+
+
+def keep_newest(
+    reads: dict[str, R], read: R, same: tuple[str, ...], size: int, *, most: int, largest: int
+) -> tuple[int, bool]:
+    """Keep a read as the newest, or an earlier one with the same `same`; the oldest stands first.
+
+    `size` are the characters of all that are kept, at most `largest`; there are at most `most` of them. Return the
+    characters of all that are kept now, and whether older ones had to go.
+    """
+    name = sha256(repr(same).encode())
+    if (known := reads.pop(name, None)) is not None:
+        reads[name] = known
+        return size, False
+    reads[name] = read
+    size += len(read.arguments) + len(read.content)
+    had_to_go = False
+    while size > largest or len(reads) > most:
+        oldest = reads.pop(next(iter(reads)))
+        size -= len(oldest.arguments) + len(oldest.content)
+        had_to_go = True
+    return size, had_to_go

@@ -13,15 +13,24 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from foregate.evidence.ledger import Written, find_strings
-from foregate.evidence.newest_reads import keep_newest
-from foregate.evidence.records import LONGEST, PROSE, Record, list_record_words, read_records
+from foregate.evidence.passages import keep_newest
+from foregate.evidence.records import (
+    LONGEST,
+    PROSE,
+    Record,
+    is_prose,
+    list_keys,
+    read_lines,
+    read_records,
+)
+from foregate.evidence.value_index import SaidText, ToolListing, ValueIndex, name_record
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_lookalike
-from foregate.schemas.tool_call import EvidenceKind, Trust
-from foregate.schemas.tool_spec import Resource, ResourceKind
+from foregate.schemas.tool_call import EvidenceKind, Origin, Trust
+from foregate.schemas.tool_spec import OwnFields, Resource, ResourceKind
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_value
 
@@ -43,7 +52,10 @@ _LINK = compile_late(r"https?://[^\s\"'<>()\[\]{}`\\|]+", re.IGNORECASE)
 class FoundValue(NamedTuple):
     """Where a value was found: the event and the tool of the read, the name of the field, the place of its record.
 
-    The name is "" for a result that is one value, and for a link.
+    The name is "" for a result that is one value, for a key, and for a link. `words` are those of the person's by which
+    the record is the one that is meant, `is_meant` whether it is. `is_own` tells that nobody outside could write there.
+    `is_open` tells that no record holds any of their words. `called` is what no other record is called, "" where
+    nothing tells it from others.
     """
 
     seq: int
@@ -51,7 +63,31 @@ class FoundValue(NamedTuple):
     field: str
     record: str
     words: frozenset[str] = frozenset()
-    """Words that stand in the record beside the value."""
+    is_own: bool = False
+    is_meant: bool = False
+    is_open: bool = False
+    called: str = ""
+
+
+class WantedField(NamedTuple):
+    """What a value is looked for with: the person's words, and the values that they say as a whole, and whether a field
+    of a record gives it, by its record, its name, and whether nobody outside can write it. `beside` are the other
+    values of the call: a record with more of them comes first.
+
+    A read that was asked with the value is no evidence of it, unless `echoes` are, nor one of an event before which
+    `is_written` says that the session wrote it.
+    """
+
+    told: AbstractSet[str]
+    wholes: AbstractSet[Value] = frozenset()
+    beside: AbstractSet[Value] = frozenset()
+    gives: Callable[[Record, str, bool], bool] = lambda record, name, is_own: True
+    echoes: bool = False
+    is_written: Callable[[int], bool] = lambda seq: False
+
+    @property
+    def said(self) -> SaidText:
+        return self.told, self.wholes
 
 
 @dataclass(eq=False)
@@ -61,13 +97,27 @@ class Reads:
     _reads: dict[str, _ReadResult] = field(default_factory=dict)
     _size: int = 0
 
-    def add(self, seq: int, tool: str, arguments_raw: str, content: str) -> None:
+    def add(self, seq: int, tool: str, arguments_raw: str, content: str, own: OwnFields = ()) -> None:
         """Keep what event `seq` says a read returned; the same read again only makes the earlier one the newest.
 
-        Beyond the bounds the oldest go first; a text too long to have records is not kept.
+        `own` are the fields that nobody outside can write. Beyond the bounds the oldest go first; a text too long to
+        have records is not kept.
         """
         if len(content) <= LONGEST:
-            self._keep(_ReadResult(seq, tool, arguments_raw, content))
+            self._keep(_ReadResult(seq, tool, arguments_raw, content, own))
+
+    def take(
+        self,
+        seq: int,
+        started: ToolStarted | None,
+        body: ToolFinished,
+        arguments_raw: str,
+        carriers: AbstractSet[Resource],
+    ) -> None:
+        """Keep the result of a call where its records may give a value; `carriers` are what the session changed."""
+        if started is not None and is_record(started, body, carriers):
+            own: OwnFields = "all" if body.origin is Origin.WORKSPACE else started.own
+            self.add(seq, body.tool, arguments_raw, body.content, own)
 
     def join(self, newer: Reads) -> Reads:
         """Return the reads of both, within the bounds of one."""
@@ -80,31 +130,43 @@ class Reads:
         same = read.tool, read.arguments, read.content
         self._size, _ = keep_newest(self._reads, read, same, self._size, most=KEPT, largest=SIZE)
 
-    def find(
-        self,
-        value: Value,
-        text: str,
-        words: Callable[[Record], bool] | None = None,
-        gives: Callable[[Record, str], bool] = lambda record, name: True,
-        *,
-        need_words: bool = False,
-        echoes: bool = False,
-    ) -> FoundValue | None:
-        """Return the first read that has `value`, written as `text` in a call, as the only candidate of its field.
+    def find(self, value: Value, text: str, wanted: WantedField) -> FoundValue | None:
+        """Return where a value, written as `text` in a call, stands as a whole field: the best place.
 
-        The only candidate is the one value all fields of that name hold; else the one they hold in those records for
-        which `words` holds. With `need_words` it is the latter in either case. Each such record must give it by the
-        field of that name. A read that was asked with the value is no evidence of it, unless `echoes` are.
+        Fields of the tool's own system come first, then records that the person's words tell from all others that reads
+        of the same tool returned.
         """
+        best: tuple[tuple[bool, bool, int], bool, Record, FoundValue] | None = None
+        listings = dict[tuple[str, str, bool], ToolListing]()
         for read in self._reads.values():
-            for name in _open_read(read).names_by_value.get(value, ()):
-                if not echoes and _is_echo(read.arguments, value, text):
-                    break
-                record = _open_read(read).find_record(name, value, words, gives, need_words)
-                if record is not None:
-                    beside = list_record_words(leave_out(record, value))
-                    return FoundValue(read.seq, read.tool, _show(name), _format_place(record), beside)
-        return None
+            index, whole = _find_index(read, value)
+            places = index.find_places(value)
+            if not places or (not wanted.echoes and _is_echo(read.arguments, value, text)):
+                continue
+            if wanted.is_written(read.seq):
+                continue
+            for record, name in places:
+                is_own = read.own == "all" or name in read.own
+                if not wanted.gives(record, name, is_own):
+                    continue
+                if (listing := listings.get((read.tool, name, whole))) is None:
+                    indexes = self._list_indexes(read.tool, whole=whole)
+                    listing = listings[read.tool, name, whole] = ToolListing.build(indexes, name, value, wanted.said)
+                told = index.list_told(record, wanted.said)
+                words, is_meant, is_open = listing.tell_apart(record, value, told, read.arguments)
+                rank = is_own, is_meant, len({one.value for one in record.fields} & wanted.beside)
+                if best is None or rank > best[0]:
+                    where = read.seq, read.tool, _show(name), _format_place(record)
+                    best = rank, whole, record, FoundValue(*where, words, is_own, is_meant, is_open)
+        if best is None:
+            return None
+        _, whole, record, found = best
+        return found._replace(called=name_record(record, self._list_indexes(found.tool, whole=whole)))
+
+    def _list_indexes(self, tool: str, *, whole: bool) -> list[ValueIndex]:
+        """Return the records that reads of a tool returned; `whole` those of their keys and lines."""
+        reads = (read for read in self._reads.values() if read.tool == tool)
+        return [_open_whole(read) if whole else _open_read(read) for read in reads]
 
     def list_records(self) -> Iterator[Record]:
         """Yield the records of all reads."""
@@ -113,9 +175,7 @@ class Reads:
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
-        return any(
-            is_lookalike(value, known) for read in self._reads.values() for known in _open_read(read).names_by_value
-        )
+        return any(is_lookalike(value, known) for read in self._reads.values() for known in _open_read(read).places)
 
     def find_link(self, url: Value, is_said: Callable[[Value], bool]) -> FoundValue | None:
         """Return the first read of a page the person named that links a URL of the same host in so many characters."""
@@ -147,51 +207,33 @@ class _ReadResult:
     tool: str
     arguments: str
     content: str
+    own: OwnFields = ()
 
 
-@dataclass(slots=True)
-class _ValueIndex:
-    """The records of a read, the names of the fields that hold a value, and by name the values of each record."""
-
-    records: tuple[Record, ...]
-    names_by_value: dict[Value, dict[str, None]] = field(default_factory=dict)
-    values_by_name: dict[str, dict[int, set[Value]]] = field(default_factory=dict)
-    distinct: dict[str, set[Value]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for number, record in enumerate(self.records):
-            for one in record.fields:
-                if one.value is not None:
-                    self.names_by_value.setdefault(one.value, {})[one.name] = None
-                    self.values_by_name.setdefault(one.name, {}).setdefault(number, set()).add(one.value)
-                    self.distinct.setdefault(one.name, set()).add(one.value)
-
-    def find_record(
-        self,
-        name: str,
-        value: Value,
-        words: Callable[[Record], bool] | None,
-        gives: Callable[[Record, str], bool],
-        need_words: bool,
-    ) -> Record | None:
-        """Return a record in which `value` is the only candidate for the field `name`, None where it is not."""
-        held = self.values_by_name[name]
-        if len(self.distinct[name]) > 1 or need_words:
-            held = {number: values for number, values in held.items() if words and words(self.records[number])}
-        if not held or any(values != {value} for values in held.values()):
-            return None
-        records = [self.records[number] for number in held]
-        return records[0] if all(gives(record, name) for record in records) else None
-
-
-_INDEXES: WeakKeyDictionary[_ReadResult, _ValueIndex] = WeakKeyDictionary()
+_INDEXES: WeakKeyDictionary[_ReadResult, ValueIndex] = WeakKeyDictionary()
 """What was made of the reads; it is no part of a session's state, which holds what the log holds."""
+_WHOLES: WeakKeyDictionary[_ReadResult, ValueIndex] = WeakKeyDictionary()
+"""The keys of reads, or the lines of those that have no records."""
 
 
-def _open_read(read: _ReadResult) -> _ValueIndex:
+def _open_read(read: _ReadResult) -> ValueIndex:
     if (known := _INDEXES.get(read)) is None:
-        known = _INDEXES[read] = _ValueIndex(read_records(read.content))
+        known = _INDEXES[read] = ValueIndex(read_records(read.content))
     return known
+
+
+def _open_whole(read: _ReadResult) -> ValueIndex:
+    if (known := _WHOLES.get(read)) is None:
+        records = _open_read(read).records
+        known = _WHOLES[read] = ValueIndex(tuple(list_keys(records) if records else read_lines(read.content)))
+    return known
+
+
+def _find_index(read: _ReadResult, value: Value) -> tuple[ValueIndex, bool]:
+    """Return the records in which a value is looked for, and whether these are keys or lines: they count only where all
+    of a result is its tool's own, and no field holds the value."""
+    index = _open_read(read)
+    return (_open_whole(read), True) if read.own == "all" and value not in index.places else (index, False)
 
 
 def _is_echo(arguments: str, value: Value, text: str) -> bool:
@@ -274,6 +316,24 @@ def is_evident_read(started: ToolStarted | None, body: ToolFinished, carriers: A
     if any(one.trust is not Trust.DIRECT or _is_carried(one.resource, carriers) for one in body.evidence):
         return False
     return not started.confinement or {one.kind for one in body.evidence} == {EvidenceKind.FILE_READ}
+
+
+def is_record(started: ToolStarted, body: ToolFinished, carriers: AbstractSet[Resource]) -> bool:
+    """Whether the records of a result may give a value: of a look, or of a change that a tool of somebody else made."""
+    if started.side_effect == "pure":
+        return is_evident_read(started, body, carriers)
+    return body.ok and body.origin is Origin.EXTERNAL and not started.confinement
+
+
+def find_origin(started: ToolStarted | None, body: ToolFinished) -> Origin:
+    """Return whose words a result is: the workspace's where it is whole records of its tool's own system, and no prose
+    among them, so that nobody outside can have written anything of it."""
+    if started is None or started.own != "all" or not body.ok or body.dropped:
+        return body.origin
+    records = read_records(body.content) or read_lines(body.content)
+    fields = [field for record in records for field in record.fields]
+    is_own = bool(fields) and not any(is_prose(field.text) for field in fields)
+    return Origin.WORKSPACE if is_own else body.origin
 
 
 def _is_carried(resource: Resource, carriers: AbstractSet[Resource]) -> bool:

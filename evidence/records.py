@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -39,6 +40,9 @@ _WORD = compile_late(r"[^\W_]+")
 # "HTTP 200 OK\ncontent-type: text/plain\n\n".
 _HTTP = compile_late(r"HTTP 20[0-5][^\n]*\n(?:[^\n]++\n)*+\n")
 """What `http_request` puts before the body of a whole answer."""
+# "<<{}>>".
+_MARKED = compile_late(r"\s*<<(.*)>>\s*", re.DOTALL)
+"""A whole result between marks, as some put them around all that comes from outside."""
 # "- one", "name: one".
 _BLOCK = compile_late(r"(?:---[ \t]*\n)?(?:-[ \n]|[^\n]*:(?:[ \n]|$))")
 """How a list or a mapping in block style begins."""
@@ -57,6 +61,8 @@ _TOKEN = compile_late(
     r"|(?P<constant>True|False|None)\b|(?P<other>-?[0-9][0-9.e+-]*+|[\[\]{}:,]))"
 )
 """A token of a dict or a list as Python prints it."""
+# "Price: 40.0".
+_PAIR = compile_late(r"([^:,]{1,40}): (.+)")
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 Path = tuple[str | int, ...]
@@ -89,6 +95,8 @@ def read_records(content: str) -> tuple[Record, ...]:
     if len(content) > LONGEST:
         return ()
     text = content.removeprefix("\ufeff")
+    if (marked := _MARKED.fullmatch(text)) is not None:
+        text = marked[1]
     if (head := _HTTP.match(text)) is not None:
         text = text[head.end() :]
     try:
@@ -98,6 +106,22 @@ def read_records(content: str) -> tuple[Record, ...]:
         # The parser of YAML answers some malformed texts with whatever it stumbles over.
         return ()
     return tuple(walker.records)
+
+
+def list_keys(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield each field of records as a record of its own, its name being a value: `{"Le Baratin": 40}`."""
+    for record in records:
+        for one in record.fields:
+            yield Record((*record.path, one.name), (Field("", one.name, read_value(one.name)), one), record.above)
+
+
+def read_lines(content: str) -> Iterator[Record]:
+    """Yield each line of a text as a record, with the fields it names: `Hotels: Le Baratin`, `Airline: X, Price: 9`."""
+    for number, line in enumerate(content.splitlines()):
+        pairs = [pair for pair in map(_PAIR.fullmatch, line.split(", ")) if pair]
+        named = [(pair[1].strip(), pair[2].strip()) for pair in pairs] or [("", line.strip())]
+        fields = [Field(name, text, None if is_prose(text) else read_value(text)) for name, text in named]
+        yield Record((number,), tuple(fields))
 
 
 def list_record_words(record: Record) -> frozenset[str]:

@@ -9,7 +9,15 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.support.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
+from foregate.gates.support.mandate import (
+    explain_outside,
+    explain_reference,
+    has_reference,
+    list_unnamed_values,
+    name_outside,
+    quote_request,
+    read_named,
+)
 from foregate.gates.support.permitting import cite_leave, is_permitted, offer_permissions
 from foregate.gates.support.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.support.questions import Ask, build_approval_request, build_offered_grants
@@ -27,7 +35,7 @@ from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Rulin
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import SECOND_MANDATE, Turn
 
 _ASK = Standing.ASK
 _PASSED = build_pass("approval")
@@ -113,6 +121,8 @@ class ApprovalGate(Struct, frozen=True):
         if turn.dry_run and facts.changes:
             return None
         gate, ruling = so_far.rulings[facts.call.id]
+        if step is not None and (facts.external or facts.irreversible) and has_reference(facts):
+            return Ask(facts, self.name, "approval_required", ("approval_required",), explain_reference(facts))
         if facts.authority == "outside" and not covered:
             told = name_outside(list_outside_values(facts, turn.depth))
             why = f"{told}; {ruling.message}" if ruling.standing is Standing.ASK else told
@@ -139,7 +149,8 @@ class ApprovalGate(Struct, frozen=True):
             # What it has changed is asked about, if anything is.
             return ""
         covered = covered or facts.authority == "said"
-        if covered and facts.irreversible and facts.high_impact and not is_configured(facts, self.policy):
+        agreed = turn.edition >= SECOND_MANDATE and turn.proposal is not None and facts.authority == "said"
+        if covered and facts.irreversible and facts.high_impact and not (agreed or is_configured(facts, self.policy)):
             rests_on = step or f'"{quote_request(facts)}"'
             return f"it cannot be undone and has high impact; it rests on {rests_on}"
         if covered:

@@ -15,14 +15,14 @@ from foregate.gates.support.mandate import describe_words
 from foregate.gates.support.permitting import cite_leave
 from foregate.gates.support.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
-from foregate.policy.risk.mandate import is_consequential, list_outside_values
+from foregate.policy.risk.mandate import is_asked_for, is_consequential, list_outside_values
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.strict_schema import Critique
 from foregate.schemas.tool_call import CallFacts, Origin, ToolCall
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import SECOND_MANDATE, Turn
 
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
 _SPARED = "nobody can say yes to this, so the critic was not asked"
@@ -180,6 +180,9 @@ def find_doubt(facts: CallFacts, turn: Turn, policy: Policy) -> str:
     What works in a sandbox is none either, for what it did is shown before it counts, and nor is what a dry run shows.
     """
     if facts.contained or facts.authority == "said" or (turn.dry_run and facts.changes):
+        return ""
+    if facts.authority == "outside" and turn.edition >= SECOND_MANDATE and is_asked_for(facts, turn, policy):
+        # The person wants such a call, and will name the value: a model's look at it opens nothing.
         return ""
     if facts.authority == "outside":
         value = list_outside_values(facts, turn.depth)[0]

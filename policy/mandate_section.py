@@ -65,7 +65,9 @@ class Flows(PolicySection):
 
 class Mandate(PolicySection):
     """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists,
-    `numbers` the numbers that words say.
+    `numbers` the numbers that words say. `durations` are units of time in minutes; one of `single` before them is one,
+    and one of `halves` before that half of it. `days` are words for days by how far they are from today, `weekdays` the
+    names of weekdays, from 0 for Monday.
 
     `texts` names the parameters that are free text where a tool says of none what it is. Fields of records that are
     called so, or as `remarks` says, give no address, code, number or date. `salutations` begin a letter. A reply with
@@ -93,6 +95,11 @@ class Mandate(PolicySection):
     months: Annotated[tuple[tuple[str, ...], ...], Field(min_length=12, max_length=12)]
     hours: tuple[str, ...]
     numbers: dict[str, Count]
+    durations: dict[str, Count]
+    single: tuple[str, ...]
+    halves: tuple[str, ...]
+    days: dict[str, int]
+    weekdays: dict[str, Count]
     texts: tuple[str, ...]
     remarks: tuple[str, ...]
     unsure: tuple[str, ...]
@@ -103,3 +110,14 @@ class Mandate(PolicySection):
     pushing: tuple[str, ...]
     addressing: tuple[str, ...]
     flows: Flows
+
+
+class SourceEntry(PolicySection):
+    """What the operator says of what a tool returns and where it sends: beats what its author says of both.
+
+    `own` are the fields of its records that its own system assigns, by name, or `all`: nobody outside can write there.
+    `destination: own` says that what it sends stays with the operator.
+    """
+
+    own: tuple[str, ...] | Literal["all"] = ()
+    destination: Literal["", "own"] = ""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from foregate.policy.commands_section import Commands
 from foregate.policy.http_section import Http
-from foregate.policy.mandate_section import Mandate
+from foregate.policy.mandate_section import Mandate, SourceEntry
 from foregate.policy.postlude_section import Postlude
 from foregate.policy.processes import Runtime, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
@@ -374,6 +374,7 @@ class Policy(PolicySection):
     contract: Contract
     scores: Scores
     tools: dict[str, ToolEntry]
+    sources: dict[str, SourceEntry]
     context: Context
     commands: Commands
     http: Http

@@ -16,7 +16,7 @@ from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.session_link import SessionLink
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit, Tier
-from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import Effect, OwnFields, Resource, ResourceKind, ToolSpec
 from foregate.schemas.turn import Refusal
 
 Kind = Literal[
@@ -284,7 +284,8 @@ class ToolStarted(CallBody, frozen=True, kw_only=True, tag="tool_started"):
     programs, "" for none. `applies` is the `sandbox_ended` whose changes are about to be applied, `images` the blob of
     those changes and of what was there. `snapshot` names the copies of the workspace that were stored before a program
     works in it, as in the tier `limited`. `lends` marks a child task that shares the mandate: until an event says what
-    it used, nothing of that is left to its parent.
+    it used, nothing of that is left to its parent. `own` are the fields of what it returns that nobody outside can
+    write.
     """
 
     target: str
@@ -300,6 +301,7 @@ class ToolStarted(CallBody, frozen=True, kw_only=True, tag="tool_started"):
     applies: int | None = None
     snapshot: str = ""
     lends: bool = False
+    own: OwnFields = ()
 
 
 class SandboxEnded(CallBody, frozen=True, kw_only=True, tag="sandbox_ended"):

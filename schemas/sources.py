@@ -16,6 +16,7 @@ _SAYS = {
     "unclear": "you, beside others like it or for an earlier call",
     "found": "found",
     "configured": "configured before this session",
+    "own": "one of several, and you named none",
     "unsaid": "nobody said this",
     "outside": "text from outside said this; you did not",
 }
@@ -69,7 +70,7 @@ def explain_naming(value: Mapping[str, Json], path: str) -> str:
             return f"the name of what `{path}` was read in"
         case "carried":
             return f"how the code in `{path}` begins"
-    return f"the value of `{path}`"
+    return f"what the record of `{path}` is called" if name else f"the value of `{path}`"
 
 
 def excerpt_sentence(sentence: str, text: str) -> str:

@@ -119,11 +119,16 @@ Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void"]
 """
 
 
+OwnFields = tuple[str, ...] | Literal["all"]
+"""Which fields of a tool's records its own system assigns, so that nobody outside can write there: some by their names,
+or all."""
+
+
 class Declaration(Noun, frozen=True):
     """What a person said of a tool that says nothing reliable of itself, by the parameters of the call they saw.
 
-    `values` are the parameters that bind beside the others. `hash` is that of the definition it holds for, `at` when it
-    was given (UTC text), `by` the user, "" for nobody known.
+    `values` are the parameters that bind beside the others, `own` the fields of its results that its system assigns.
+    `hash` is that of the definition it holds for, `at` when it was given (UTC text), `by` the user, "" for nobody.
     """
 
     nature: Nature
@@ -134,6 +139,7 @@ class Declaration(Noun, frozen=True):
     values: tuple[str, ...] = ()
     at: str = ""
     by: str = ""
+    own: OwnFields = ()
 
 
 class ToolSpec(Noun, frozen=True):
@@ -141,8 +147,10 @@ class ToolSpec(Noun, frozen=True):
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`. Declarations of the first two count as the
     operator's own; others can only raise a risk. `capabilities` None means undeclared: the worst. `amounts` names the
-    parameters that say how much, `texts` those that are free text; all others bind. `definition` is the hash of all an
-    MCP server says of the tool; `declared` is what the person said of it.
+    parameters that say how much, `texts` those that are free text; all others bind. `own` names the fields of its
+    records that its own system assigns, such as an id; `destination` tells that what it sends stays with the operator,
+    as a ticket to their own staff does. `definition` is the hash of all an MCP server says of the tool; `declared` is
+    what the person said of it.
     """
 
     name: str
@@ -156,6 +164,8 @@ class ToolSpec(Noun, frozen=True):
     hints: Mapping[str, bool] = field(default_factory=dict)
     amounts: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    own: OwnFields = ()
+    destination: Literal["", "own"] = ""
     definition: str = ""
     declared: Declaration | None = None
 

@@ -84,7 +84,7 @@ class Check(Noun, frozen=True):
     target: str = ""
 
 
-EDITION = 3
+EDITION = 4
 """By which edition turns are judged now; see `TurnBasis.edition`."""
 
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
@@ -144,7 +144,13 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
     """By which edition it is judged. In turns of edition 0, a gate's question held a call again that a person wanted
     done anyway. Some calls that were held along with others stand in no row, and refusals say other words. Up to
     edition 1, a deletion that a person wanted done anyway did not take the name of what goes. Up to edition 2, the
-    execution state said what was none, too."""
+    execution state said what was none, too. Up to edition 3, the mandate was that of its first draft: a planned step
+    that named its tool alone covered no call of it with a graver effect, the critic was asked about values that a
+    person had to name, and what a person agreed to in words was shown again."""
+
+
+SECOND_MANDATE = 4
+"""The edition from which on the mandate is that of its second draft."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):

@@ -25,13 +25,15 @@ class Value(NamedTuple):
     normal: str
 
 
-Source = Literal["said", "mentioned", "found", "configured", "unsaid", "unclear", "outside"]
+Source = Literal["said", "mentioned", "found", "configured", "own", "unsaid", "unclear", "outside"]
 """Who a value of a call comes from, from most to least authority.
 
 - `said`: the person's own words hold it, and nothing else of its kind; each mention is good for one call.
 - `mentioned`: the person's own words hold it, but among others of its kind, or it was used up already.
-- `found`: it is a whole field of a record that a read of this request returned, and the only candidate.
+- `found`: it is a whole field of a record that the person's words tell from the others, and nobody outside can write
+  that field.
 - `configured`: the workspace or the operator named it before the session began.
+- `own`: it is such a field of a record that no words of the person's tell from the others.
 - `unsaid`: nobody said it, and nothing from outside was read that could have.
 - `unclear`: as `mentioned`, and something from outside was read that could say which of them goes where, or have a
   call of high impact made again.
@@ -46,8 +48,8 @@ class ArgumentValue(Noun, frozen=True):
     or `value` for nothing. It is `carried` for text of a read that `name` names, `lost` for a thing a sandbox removed,
     `secret` for a file whose secret would leave. `text` is the value, shortened as atoms are; `key` is what it is
     compared by. `seq` is the event that brought it first, 0 for none. `words` tell a person the sentence, or the read
-    with its field. `left` says how many more calls the person's mentions cover. `record` is where a found value was:
-    the tool, the field, and the person's words in the record.
+    with its field. `left` says how many more calls the person's mentions cover. `record` is where a value stands that
+    was read: the tool, the field, and the person's words that tell its record from the others.
     """
 
     path: str

@@ -14,7 +14,7 @@ from pathlib import Path
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-TURNS, SEED = 80, 7
+TURNS, SEED = 80, 9
 """So many turns of these, for in them each sort of change that tests look for turns something."""
 
 

@@ -21,6 +21,7 @@ from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_b
 from foregate.agent.workspace.sandbox_folder import hold_turn
 from foregate.agent.workspace.thread import run_to_end
 from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import find_own_fields
 from foregate.schemas import strict_json
 from foregate.schemas.errors import RuntimeLost, SyncError, WorkspaceError
 from foregate.schemas.event import Actor, Draft
@@ -137,6 +138,8 @@ async def execute(
     look = prefetched.judged if prefetched is not None else None
     lends = call.name == DELEGATE.name and session.delegates and session.policy.mandate.mode != "off"
     started = build_start(permit, facts, kept, early=early, look=look, lends=lends)
+    if facts.spec is not None and facts.spec.may_need_somebody:
+        started = replace(started, own=find_own_fields(facts.spec, session.policy))
     if facts.contained and facts.survey.work == "limited":
         try:
             copies = await run_to_end(keep_before, session.workspace, session.policy)

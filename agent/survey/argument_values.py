@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
 from msgspec.structs import replace
 
-from foregate.agent.survey.carried_text import list_carried_values
 from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
+from foregate.evidence.passages import LOST, fold_text
+from foregate.evidence.reads import WantedField
+from foregate.evidence.records import Record
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import (
     LONGEST,
     Leaf,
     find_tool_entry,
+    has_own_destination,
     is_believed,
+    is_choice,
     is_declared_by_person,
-    is_listed,
+    is_default,
     is_undeclared,
     list_leaves,
     list_roles,
     write_leaf,
 )
 from foregate.policy.risk.facts import effect_of_call, merge_capabilities
+from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts
+from foregate.policy.risk.said import SaidValues
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
@@ -48,7 +55,9 @@ _IN_LISTS = compile_late(r"(?:\[\d+\])*")
 MOST = 64
 """Values a person could still be shown; a call with more of them is to be split."""
 TOO_MANY = f"the call names more than {MOST} values, the most a person could look at; split it"
-_ORDER = ("outside", "unclear", "unsaid", "mentioned", "configured", "found", "said")
+_ORDER = ("outside", "unclear", "own", "unsaid", "mentioned", "configured", "found", "said")
+_SEVERAL = 2
+"""Values of one record from which on a person names the record."""
 Role = Literal["target", "amount", "value"]
 
 
@@ -69,17 +78,12 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     if len(listed) > MOST:
         return Survey(call.id, declared_effect=found.declared_effect, problem=TOO_MANY)
     grave = is_grave(spec, policy)
-    made, roles = call.digest in state.task.uses.made, {value: role for _, value, role in listed}
-    sources = ValueSources(state, policy, spec.name, roles, grave=grave, effect=effect, made=made)
-    values = [
-        sources.describe(
-            ArgumentValue(leaf.path[:LONGEST], role, shorten_word(text), format_key(value), "unsaid"), value, text
-        )
-        if not isinstance(leaf.given, bool)
-        else ArgumentValue(leaf.path[:LONGEST], role, text, format_key(value), "unsaid")
-        for leaf, value, role in listed
-        for text in (write_leaf(leaf.given),)
-    ]
+    made, named = call.digest in state.task.uses.made, [(leaf.path, value, role) for leaf, value, role in listed]
+    sources = ValueSources(state, policy, spec.name, named, grave=grave, effect=effect, made=made)
+    values = [_describe(leaf, value, role, spec, sources) for leaf, value, role in listed]
+    values = sources.reckon(values, [value for _, value, _ in listed])
+    shared = Counter(value.name for value in values if value.source == "outside")
+    values = [replace(value, name="") if value.name and shared[value.name] < _SEVERAL else value for value in values]
     leaves = "" if changes else next((write_leaf(leaf.given)[:MOST] for leaf, _, _ in listed), "")
     if leaves or (changes and _reaches_out(spec, effect, policy)):
         counted = {(leaf.path, leaf.given) for leaf, _, _ in listed if isinstance(leaf.given, str)}
@@ -92,7 +96,17 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     return replace(found, values=ordered, leaves=leaves, untried=untried)
 
 
+def _describe(leaf: Leaf, value: Value, role: Role, spec: ToolSpec, sources: ValueSources) -> ArgumentValue:
+    text = write_leaf(leaf.given)
+    model = ArgumentValue(leaf.path[:LONGEST], role, shorten_word(text), format_key(value), "unsaid")
+    if isinstance(leaf.given, bool) or is_choice(leaf, spec):
+        return sources.describe_choice(model, leaf.given)
+    return sources.describe(model, value, text)
+
+
 def _reaches_out(spec: ToolSpec, effect: Effect, policy: Policy) -> bool:
+    if has_own_destination(spec, policy):
+        return False
     declared = merge_capabilities(spec, find_tool_entry(spec, policy), is_believed(spec, policy))
     return effect is Effect.SEND or declared.external_side_effect
 
@@ -123,7 +137,7 @@ def _list_values(
     for leaf in list_leaves(call.arguments or {}, spec):
         named = _find_kind(spec, leaf.parameter, policy) is not None
         value = Value("words", write_leaf(leaf.given)) if isinstance(leaf.given, bool) else read_value(leaf.given)
-        if value is None or is_listed(leaf, spec):
+        if value is None or is_default(leaf, spec):
             continue
         hidden = leaf.path != leaf.parameter and not spec.texts and value.kind in (*_ADDRESSES, "host")
         words = changes and value.kind == "words" and not isinstance(leaf.given, bool)
@@ -147,3 +161,65 @@ def is_grave(spec: ToolSpec, policy: Policy) -> bool:
     if is_declared_by_person(spec, policy) and spec.capabilities is None and said is not None:
         return said
     return bool(said) or spec.capabilities is None or spec.capabilities.high_impact_write
+
+
+_MOST = 8
+"""Texts of a call that are named to a person; one is enough to hold it."""
+_SHOWN = 160
+_NAME = 24
+"""Characters of a text that name it, where no read does."""
+
+
+def list_carried_values(
+    texts: Sequence[tuple[str, str]],
+    targets: Collection[str],
+    state: SessionState,
+    said: SaidValues,
+    policy: Policy,
+    *,
+    outside: bool,
+) -> Iterator[ArgumentValue]:
+    """Yield what texts of a call, each with its path, take along; `outside` says that something from outside was read.
+
+    `targets` are the keys of the values the call goes to: a text may go back to whoever wrote the record it stands in.
+    Encoded text that some result of the session holds is said by somebody.
+    """
+    task = state.task
+    assert task is not None
+
+    def is_found(value: Value) -> bool:
+        if value.kind == "url" and task.reads.find_link(value, said.names) is not None:
+            return True
+        found = task.reads.find(value, value.normal, WantedField(said.words, said.wholes))
+        return found is not None and found.is_meant and bool(found.words)
+
+    def goes_back(folded: str) -> bool:
+        records = (record for record in task.reads.list_records() if targets and is_written_by(record, targets, policy))
+        return any(folded in fold_text(field.text) for record in records for field in record.fields)
+
+    known = WhatWasSaid(task.messages, said, state.written, is_found, goes_back)
+    found = find_carried_texts([text for _, text in texts], task.texts, known, policy)
+    for carried in islice((one for one in found if one.read is not None or not _is_known(one, state)), _MOST):
+        text, read = carried.text, carried.read
+        value = read_value(text) or Value("words", text)
+        yield ArgumentValue(
+            texts[carried.argument][0][:_SHOWN],
+            "carried",
+            shorten_word(text),
+            format_key(value),
+            "outside" if outside else "unsaid",
+            read.seq if read is not None else 0,
+            read.name[:_SHOWN] if read is not None else "",
+            name=read.name[:_SHOWN] if read is not None and read is not LOST else text[:_NAME],
+        )
+
+
+def is_written_by(record: Record, keys: Collection[str], policy: Policy) -> bool:
+    """Whether a record says that it is by somebody, and by nobody but those these keys stand for."""
+    senders = policy.mandate.flows.senders
+    by = [field.value for field in record.fields if field.name.casefold() in senders and field.value is not None]
+    return set(keys) == {format_key(value) for value in by}
+
+
+def _is_known(carried: CarriedText, state: SessionState) -> bool:
+    return state.atoms.is_known_whole(carried.text)

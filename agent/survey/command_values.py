@@ -104,7 +104,7 @@ class _Sources:
         state: SessionState,
         policy: Policy,
     ) -> None:
-        values = {value: "target" for _, text in named if (value := read_value(text)) is not None}
+        values = [(path, value, "target") for path, text in named if (value := read_value(text)) is not None]
         self.policy, self.reading = policy, reading
         self.sources = ValueSources(
             state, policy, spec.name, values, grave=is_grave(spec, policy), effect=Effect.EXECUTE

@@ -64,7 +64,7 @@ def _list_push_values(
     texts = {"remote": remote, "address": address, "branch": branch} | ({"path": folder} if folder != "." else {})
     forms = {path: read_value(text) or Value("words", text.casefold()) for path, text in texts.items()}
     grave = is_grave(spec, policy)
-    targets = dict.fromkeys(forms.values(), "target")
+    targets = [(path, form, "target") for path, form in forms.items()]
     sources = ValueSources(state, policy, spec.name, targets, grave=grave, effect=Effect.SEND)
     values = {
         path: sources.describe(
@@ -97,7 +97,7 @@ def _configure(value: ArgumentValue, words: str) -> ArgumentValue:
 
 
 def _is_unnamed(value: ArgumentValue) -> bool:
-    return value.source in ("unsaid", "outside")
+    return value.source in ("unsaid", "outside", "own")
 
 
 def _list_branches(workspace: Workspace, policy: Policy, folder: str) -> list[str]:

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from functools import cached_property
+from collections.abc import Iterable, Sequence, Set
+from functools import cached_property, partial
 
 from msgspec.structs import replace
 
-from foregate.evidence.reads import FoundValue, Reads, leave_out, may_have_written
+from foregate.evidence.reads import FoundValue, Reads, WantedField, leave_out, may_have_written
 from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
+from foregate.policy.risk.addressed import is_for_another
 from foregate.policy.risk.candidates import WantedValue
 from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
-from foregate.policy.risk.places import split_moments
+from foregate.policy.risk.places import split_moment, split_moments
 from foregate.policy.risk.proposal import Agreed, find_agreed_answer, list_asking, read_agreed
-from foregate.policy.risk.said import Mention, SaidValues, asks_for, read_said
-from foregate.policy.risk.sorts import has_form, is_identifier
+from foregate.policy.risk.reckoned import find_reckoning
+from foregate.policy.risk.said import NAME_PARTS, Mention, SaidValues, asks_for, read_said
+from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_same_kind
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_disguised, is_lookalike
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
-from foregate.schemas.value import ArgumentValue, Source, Value, format_key
+from foregate.schemas.value import ArgumentValue, Source, Value, format_key, trim_text
 
 _NAMELESS = ("number", "moment")
 """Kinds of values that name nothing by themselves: a record may say the one the person has used up already."""
+_UNSAID = ("outside", "unsaid", "own")
+"""Sources of values that may follow from others."""
+_DAY = len("2026-03-01")
 _PLAIN = {"id", "then", "message", "stands_for", "tool", "kind", "resource"}
 """What a rule may say that allows a target; any other condition is for the gates to look at."""
 _WHERE = ("address", "url", "host")
+# "[0]" in "items[0].price".
+_PLACES = compile_late(r"\[\d+\]")
 _COMPOSED = "nobody in these words, after text from outside was read"
+_EVERY = 64
+"""Calls that a choice is good for, once it was said."""
 _BESIDE = 16
 """Words of the person's that are kept of a record in which a value was found."""
+_ANOTHER = "nobody in these words, and the person said another"
 _NOT_OWN = "text you pasted, quoted or asked about"
 
 
 class ValueSources:
-    """Tells where the values of one call come from; `values` are all of them with their roles, and `grave` calls take
+    """Tells where the values of one call come from; `listed` are all of them with path and role, and `grave` calls take
     more than others, as does one that was `made` before in this task with the same arguments.
 
     `tool` is the name of the tool it calls, `effect` what the call does.
@@ -48,7 +60,7 @@ class ValueSources:
         state: SessionState,
         policy: Policy,
         tool: str,
-        values: Mapping[Value, str],
+        listed: Iterable[tuple[str, Value, str]],
         *,
         grave: bool,
         effect: Effect,
@@ -56,19 +68,21 @@ class ValueSources:
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
-        self.tool, self.values, self.grave, self.effect, self.changes = tool, values, grave, effect, effect.changes
+        self.listed = tuple(listed)
+        self.values = {value: role for _, value, role in self.listed}
+        self.tool, self.grave, self.effect, self.changes = tool, grave, effect, effect.changes
         self.made = made
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
         earlier = self.task.earlier
         self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
         self.outside = bool(state.outside_since) or self.said_before.pasted
+        self.asking = tuple(state.task.messages)
         asks = earlier.answer if not state.task.depth else None
         proposal = find_agreed_answer(asks, state.task.messages, policy) if asks is not None else None
         self.agreed = read_agreed(proposal, policy) if proposal is not None else None
         if proposal is not None and self.agreed is not None:
-            asking = list_asking(proposal, state.task.messages, policy)
-            asked = asks_for(effect, tool, asking, policy)
-            self.agreed = self.agreed if asked else Agreed(self.agreed.asked, self.agreed.asked)
+            self.asking = list_asking(proposal, state.task.messages, policy)
+            self.agreed = self.agreed if self.is_asked else Agreed(self.agreed.asked, self.agreed.asked)
 
     def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         """Return a value of the call with its source.
@@ -81,26 +95,105 @@ class ValueSources:
 
     def _find_source(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         mention = self.said.find(value, text)
+        carries_over = mention is None and self.carries_over(value) and not self.was_framed(value, text)
+        before = self.said_before.find(value, text) if carries_over else None
+        # Where nobody outside could write anything that was read, what was said once stays said.
+        mention = mention or (before if not self.outside else None)
         left = mention.count - self.task.uses.count(model.key) if mention is not None else 0
         strays = mention is not None and self.is_stray(mention, model.role)
-        if mention is not None and mention.alone and left > 0 and not strays:
+        if mention is not None and left > 0 and not strays and (mention.alone or self.is_only_role(model, value)):
             return _build(model, "said", mention.seq, mention.sentence, left)
         if self.agreed is not None and (again := self.find_agreed(model, value, text, self.agreed)) is not None:
             return again
-        may_be_found = mention is None or value.kind in _NAMELESS
-        if may_be_found and (read := self.find_in_reads(model, value, text)) is not None:
-            return self._build_found(model, read)
+        read = self.find_in_reads(model, value, text)
+        # Nobody says which of several records is meant: one is shown, and taken at once where nobody outside could
+        # write anything that was read. To whom something goes has to be named where several answer to the same words.
+        is_open = read is not None and read.is_own and (read.is_open or model.role != "target")
+        is_open = is_open and self.carries_over(value)
+        found = not self.changes or (read is not None and read.is_own and read.is_meant)
+        found = found or (is_open and not self.outside)
+        if read is not None and found and (mention is None or value.kind in _NAMELESS):
+            return _build_read(model, "found", read)
         if where := self.find_configured(value) or (self.find_permission(value) if model.role == "target" else ""):
             return _build(model, "configured", 0, where)
         if mention is not None:
             doubtful = strays or (self.grave if left < 1 else not self.is_together)
             source: Source = "unclear" if doubtful and self.outside and self.changes else "mentioned"
             return _build(model, source, mention.seq, mention.sentence, max(left, 0))
+        if before is not None and self.changes:
+            return _build(model, "mentioned", before.seq, before.sentence)
+        if value.kind == "moment" and self.is_asked_about(value):
+            return _build(model, "mentioned", self.task.messages[0].seq, "a question of yours")
         if quoted := self.said.quotes(value):
             return _build(model, "outside", quoted, _NOT_OWN)
+        against = self.is_against_proposal(value) or any(map(self.is_unused, self.said.list_rivals(value)))
+        if against or self.wants(model, value, self.said).has_other_said(()):
+            return _build(model, "outside", 0, _ANOTHER)
+        if read is not None and is_open:
+            return _build_read(model, "own", read)
         if not self.outside:
             return _build(model, "unsaid", 0, "")
-        return self.describe_outside(model, text)
+        return _build_read(model, "outside", read) if read is not None else self.describe_outside(model, text)
+
+    def is_asked_about(self, value: Value) -> bool:
+        """Whether the person says a day and a time, or one of them, in a question at least, and no other such."""
+        for part in split_moment(value):
+            others = (forms for message in self.said.messages for forms in message.list_asked(part))
+            if not self.said.names(part) or any(not has_form(forms, part) for forms in others):
+                return False
+        return True
+
+    def reckon(self, described: Sequence[ArgumentValue], values: Sequence[Value]) -> list[ArgumentValue]:
+        """Return the values of the call, one that nobody said as said where it follows from those that were.
+
+        `values` are the same ones as they are compared. A task of another's has no day of its own.
+        """
+        section, today = self.policy.mandate, self.task.since[:_DAY]
+        found = []
+        for told, value in zip(described, values, strict=True):
+            kind = value.kind == "moment" or told.role == "amount"
+            may_follow = kind and told.source in _UNSAID and not self.task.uses.count(told.key)
+            bases = [one for one in values if one != value]
+            how = find_reckoning(value, bases, self.said, today, section) if may_follow else ""
+            found.append(_build(told, "said", self.said.messages[-1].seq, how, 1) if how else told)
+        return found
+
+    def describe_choice(self, model: ArgumentValue, given: Json) -> ArgumentValue:
+        """Return one of a few values that the tool lists: said where the person says it, or what it is called.
+
+        `recurring: true` is said by `recurring`, and `one_way` by `one way`. It comes from nowhere else: what was read
+        may want it, and a person sees it.
+        """
+        name = _get_name(model.path) if given is True else "" if isinstance(given, bool) else str(given)
+        words = [part.group().casefold() for part in NAME_PARTS.finditer(name)]
+        for message in self.said.messages if words else ():
+            spoken = {trim_text(message.words.pieces[at].text).casefold() for at in message.words.own}
+            if spoken.issuperset(words):
+                return _build(model, "said", message.seq, " ".join(words), _EVERY)
+        return model
+
+    @cached_property
+    def is_asked(self) -> bool:
+        """Whether the request asks for what the call does, or agrees to a proposal that does."""
+        return asks_for(self.effect, self.tool, self.asking, self.policy)
+
+    def is_only_role(self, model: ArgumentValue, value: Value) -> bool:
+        """Whether what was said of a value's kind can only be meant as the call has it.
+
+        Of several things that were said the call may take any, and all, where they go into one argument alone, and the
+        person says of this one that the call is for it. Days and times are in order: the earlier one begins.
+        """
+        name = _get_name(model.path)
+        if value.kind == "moment":
+            moments = [one.normal for _, one, _ in self.listed if is_same_kind(one, value)]
+            others = self.said.list_others(value)
+            taken = all(any(has_form(self.values, form) for form in forms) for forms in others)
+            return len(moments) > 1 and taken and moments == sorted(moments)
+        if model.role == "amount" or value.kind == "number":
+            return False
+        alike = [one for path, one, _ in self.listed if _get_name(path) != name and are_alike(one, value)]
+        targets = [one for path, one, _ in self.listed if _get_name(path) == name]
+        return not alike and not is_for_another([value], targets, self.effect, self.tool, self.said, self.policy)
 
     def find_agreed(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> ArgumentValue | None:
         """Return a value as said or found before, where the person agreed to it in the words of the model.
@@ -120,8 +213,17 @@ class ValueSources:
         if again is not None:
             source: Source = "mentioned" if self.was_framed(value, text) else "said"
             return _build(model, source, again.seq, again.sentence, left) if left > 0 else None
-        read = self.find_in_earlier_reads(model, value, text, agreed)
-        return self._build_found(model, read) if read is not None else None
+        read = self.find_in_reads(model, value, text, is_agreed=True)
+        return _build_read(model, "found", read) if read is not None and read.is_own else None
+
+    def carries_over(self, value: Value) -> bool:
+        """Whether what the conversation holds may give a value: the request asks for such a call, or agrees to a
+        proposal of one that names nothing else in its place."""
+        return self.is_asked and not self.is_against_proposal(value)
+
+    def is_against_proposal(self, value: Value) -> bool:
+        """Whether the person agreed to a proposal that names another thing of a value's sort, and not this one."""
+        return self.agreed is not None and self.agreed.names_rival(value, split_moments(self.values))
 
     def was_framed(self, value: Value, text: str) -> bool:
         """Whether an earlier message that is no plain request holds a value, so that others may have said it there."""
@@ -154,73 +256,48 @@ class ValueSources:
         heard = {Origin.EXTERNAL: self.state.heard.get(atom.seq, "text from outside"), Origin.USER: _NOT_OWN}
         return _build(model, "outside", atom.seq, heard.get(atom.origin, _COMPOSED))
 
-    def find_in_reads(self, model: ArgumentValue, value: Value, text: str) -> FoundValue | None:
-        """Return the read that found a value, None where none did, or where it could pass for another value.
+    def find_in_reads(
+        self, model: ArgumentValue, value: Value, text: str, *, is_agreed: bool = False
+    ) -> FoundValue | None:
+        """Return where a value stands in what was read, None where no read has it, or where it could pass for another.
 
-        A word of the person's has to stand in the record for a grave call and for an address that something goes to. So
-        it has where the person named another thing of its sort that nothing has used; a grave call then takes no other
-        at all.
+        A look takes it from any record of this request: it leads where its author wants, and tells them no more than
+        that somebody went there. So it does by a link of a page the person named, within its host.
         """
-        reads = self.task.reads
-        if (words := self.needs_words(value, text, self.said)) is None:
+        rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
+        if is_disguised(value, text) or any(is_lookalike(value, rival) for rival in rivals):
             return None
-        wanted = self.want(model, value, self.said)
-        read = reads.find(
-            value, text, lambda record: has_word(record, value, self.telling), wanted.is_given_by, need_words=words
-        )
+        reads, told = self.task.reads, self.said.words
+        wanted = self.wants(model, value, self.said, is_agreed=is_agreed)
+        echoes = is_agreed and not self.grave and model.role != "target"
+        gives = wanted.is_given_by if self.changes else _is_anywhere
+        is_written = partial(may_have_written, self.state.written, value, text)
+        field = WantedField(told, self.said.wholes, frozenset(self.values), gives, echoes, is_written)
+        read = reads.find(value, text, field)
+        if self.changes and (read is None or not read.is_meant) and (is_agreed or self.carries_over(value)):
+            before = self.said_before
+            more = field._replace(told=told | before.words | before.asked, wholes=before.wholes)
+            known, open_ = (self.every_read.find(value, text, one) for one in (more, field))
+            if known is not None and open_ is not None and known.is_own:
+                read = known._replace(is_open=open_.is_open)
         if read is None and not self.changes and value.kind == "url":
             read = reads.find_link(value, lambda page: self.said.find(page, page.normal) is not None)
-        return self.check_read(read, reads, value, text)
+        if read is None or self.every_read.has_lookalike(value):
+            return None
+        needs_words = bool(rivals) or self.grave or (self.changes and value.kind in _WHERE)
+        if (needs_words and not read.words and not is_agreed) or (rivals and self.grave and self.changes):
+            return read._replace(is_meant=False)
+        return read
 
-    def want(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> WantedValue:
+    def wants(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> WantedValue:
         """Return a value as a record has to give it."""
         is_amount = model.role == "amount"
         return WantedValue(value, model.path, is_amount, is_agreed, said, self.is_unused, self.policy.mandate)
 
     @cached_property
-    def telling(self) -> frozenset[str]:
-        """The person's words that tell one record from another; those of the whole conversation, questions among them,
-        where no word of the request stands in any record, as in `answer her`, and the call is not grave."""
-        records = self.task.reads.list_records()
-        if self.grave or self.task.depth or any(has_word(record, None, self.said.words) for record in records):
-            return self.said.words
-        return self.said_before.words | self.said_before.asked
-
-    def find_in_earlier_reads(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> FoundValue | None:
-        """Return the read before this request that found a value which the person agreed to, None where none did.
-
-        Of several candidates beside words of their own, or of what they agreed to, they chose one by that; no address,
-        and none for a grave call. What a read was asked with and returned counts as well where it is no target.
-        """
-        reads, said = self.task.earlier.reads, self.said_before
-        if (words := self.needs_words(value, text, said)) is None:
-            return None
-        chosen = not self.grave and value.kind not in _WHERE
-        told = said.words | agreed.whole.words if chosen else said.words
-
-        def is_meant(record: Record) -> bool:
-            holds = not chosen or any(one.value == value for one in record.fields)
-            return holds and has_word(record, value, told)
-
-        gives = self.want(model, value, said, is_agreed=True).is_given_by
-        echoes = chosen and model.role != "target"
-        read = reads.find(value, text, is_meant, gives, need_words=words or chosen, echoes=echoes)
-        return self.check_read(read, reads, value, text)
-
-    def needs_words(self, value: Value, text: str, said: SaidValues) -> bool | None:
-        """Whether a word of the person's must stand in a record beside a value, None where no record gives it."""
-        rivals = [rival for rival in said.list_rivals(value) if self.is_unused(rival)]
-        if is_disguised(value, text) or any(is_lookalike(value, rival) for rival in rivals):
-            return None
-        if rivals and self.grave and self.changes:
-            return None
-        return bool(rivals) or self.grave or (self.changes and value.kind in _WHERE)
-
-    def check_read(self, read: FoundValue | None, reads: Reads, value: Value, text: str) -> FoundValue | None:
-        """Return a read unless what it found could pass for another value, or be the session's own."""
-        if read is None or reads.has_lookalike(value) or may_have_written(self.state.written, value, text, read.seq):
-            return None
-        return read
+    def every_read(self) -> Reads:
+        """What this request read, and those before it."""
+        return self.task.earlier.reads.join(self.task.reads)
 
     def is_unused(self, value: Value) -> bool:
         """Whether neither this call nor an earlier one has used a mention of a value."""
@@ -245,11 +322,6 @@ class ValueSources:
                 return f"the rule `{rule.id}` of the policy"
         return ""
 
-    def _build_found(self, model: ArgumentValue, read: FoundValue) -> ArgumentValue:
-        where = f"field {read.field} of" if read.field else "in"
-        record = (read.tool, read.field, *sorted(read.words & self.telling)[:_BESIDE])
-        return replace(_build(model, "found", read.seq, f"{where} what {read.tool} returned"), record=record)
-
 
 def has_word(record: Record, value: Value | None, words: Set[str]) -> bool:
     """Whether one of the person's words stands in a record beside a value; what the value itself says is none."""
@@ -257,5 +329,21 @@ def has_word(record: Record, value: Value | None, words: Set[str]) -> bool:
     return not words.isdisjoint(list_record_words(beside))
 
 
+def _is_anywhere(record: Record, name: str, is_own: bool) -> bool:
+    return True
+
+
+def _get_name(path: str) -> str:
+    """Return the name of what a path leads to: `flight_number` in `flights[0].flight_number`."""
+    return _PLACES.sub("", path).rpartition(".")[2]
+
+
 def _build(model: ArgumentValue, source: Source, seq: int, words: str, left: int = 0) -> ArgumentValue:
     return replace(model, source=source, seq=seq, words=words[:200], left=left)
+
+
+def _build_read(model: ArgumentValue, source: Source, read: FoundValue) -> ArgumentValue:
+    where = f"field {read.field} of" if read.field else "in"
+    words = sorted(read.words)[:_BESIDE] if read.is_meant else ()
+    built = _build(model, source, read.seq, f"{where} what {read.tool} returned")
+    return replace(built, record=(read.tool, read.field, *words), name=read.called if source == "outside" else "")

@@ -9,7 +9,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger, Written
-from foregate.evidence.reads import Earlier, is_evident_read
+from foregate.evidence.reads import Earlier, find_origin
 from foregate.evidence.state.conversation import UNKNOWN, Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
@@ -290,24 +290,24 @@ class SessionState:
         task, side_effect = self.running_task, started is not None and started.side_effect != "pure"
         if body.shared is not None or body.call in task.uses.taken:
             task.plan = task.uses.finish(body, started, task.plan)
-        if body.origin is Origin.EXTERNAL:
+        origin = body.origin if body.origin is not Origin.EXTERNAL else find_origin(started, body)
+        if origin is Origin.EXTERNAL:
             self.outside_since = self.outside_since or event.seq
             if len(self.heard) < _HEARD:
                 self.heard[event.seq] = f"{body.tool} {body.target}".strip()[:_WORDS]
-        if body.changes:
-            self.carriers.update([change.resource for change in body.changes])
+        self.carriers.update([change.resource for change in body.changes])
         call = self.open.unanswered.get(body.call) if self.open is not None else None
         if call is not None and side_effect:
             self.written.add(event.seq, call.raw)
-        elif call is not None and is_evident_read(started, body, self.carriers):
-            task.reads.add(event.seq, body.tool, call.raw, body.content)
+        if call is not None and (not side_effect or body.origin is Origin.EXTERNAL):
+            task.reads.take(event.seq, started, body, call.raw, self.carriers)
         if call is not None and (not side_effect or (started is not None and started.confinement)):
             task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
         self._count_repeats(task, started, body)
-        may_have = side_effect and not body.changes
-        self.ledger.record_evidence(event.seq, body.evidence, body.changes, may_have_changed=may_have, at=event.time)
+        may = side_effect and not body.changes
+        self.ledger.record_evidence(event.seq, body.evidence, body.changes, may_have_changed=may, at=event.time)
         content = {record.kind for record in body.evidence} == {EvidenceKind.FILE_READ}
-        self.atoms.add_text(body.content, body.origin, event.seq, content=content)
+        self.atoms.add_text(body.content, origin, event.seq, content=content)
         self._finish_in_task(event, body, started, side_effect)
         if self.open is not None:
             self.open.own_changes.update([(change.resource, change.after) for change in body.changes])

@@ -28,6 +28,8 @@ def describe_source(value: ArgumentValue) -> str:
             return f'{name} is said in "{words}"'
         case "found":
             return f"{name} was found: {words}"
+        case "own":
+            return f"{name} is one of several: {words}"
         case "configured":
             return f"{name} is configured ({words})"
         case "outside":
@@ -99,6 +101,18 @@ def name_outside(values: Iterable[ArgumentValue]) -> str:
     if all(value.source == "unclear" for value in values):
         return f"your words do not say that {names} goes here; it takes more than a yes"
     return f"you did not say {names}; it takes more than a yes"
+
+
+def has_reference(facts: CallFacts) -> bool:
+    """Whether a value that nobody said stands in a record, so that a plan that covers the call refers to it there."""
+    return any(value.source == "outside" and value.record for value in facts.survey.values or ())
+
+
+def explain_reference(facts: CallFacts) -> str:
+    """Return the fields a plan refers to for the values of a call that nobody said, and what was read of them."""
+    read = [value for value in facts.survey.values or () if value.source == "outside"]
+    named = dict.fromkeys(f"`{value.path[:_NAME]}` is {value.words[:_SHOWN]}" for value in read)
+    return f"{'; '.join(named)[:400]}, as the plan made from your words refers to it"
 
 
 def quote_request(facts: CallFacts) -> str:

@@ -13,7 +13,7 @@ from foregate.gates.support.plan_scope import find_covering_items
 from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.flows import speaks_of
-from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans
+from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans, is_told_apart
 from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.late_pattern import compile_late
@@ -22,7 +22,7 @@ from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Effect, ResourceKind
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import SECOND_MANDATE, Turn
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms, read_value
 
 _NAMED = ("said", "found")
@@ -108,6 +108,10 @@ class _Fit(Struct, frozen=True, dict=True):
         if self.facts.effect is Effect.UNKNOWN:
             # Of a tool nobody declared its name says all there is to say.
             return bool(item.tool)
+        named = self.turn.edition >= SECOND_MANDATE and self.facts.spec is not None and bool(item.tool)
+        if named and self.facts.spec is not None and item.effect is self.facts.spec.effect:
+            # The step says what the tool declares: an argument may make a call graver, and the terms bind arguments.
+            return True
         return item.effect.covers(self.facts.effect)
 
     def is_named_whole(self, terms: Sequence[PlanTerm]) -> bool:
@@ -140,11 +144,14 @@ class _Fit(Struct, frozen=True, dict=True):
     def is_value_covered(self, value: ArgumentValue, terms: Sequence[PlanTerm], is_target: bool) -> bool:
         """Whether a value is covered: a target by a target of the step, any other also by bounds or the person's word.
 
-        What only outside content said is covered by nothing; text that was read and would leave, by a flow.
+        What only outside content said is covered where it stands in a record that the person's words tell from others,
+        and the step refers to that; text that was read and would leave, by a flow.
         """
         if value.role == "carried":
             return is_planned_flow(value, self.facts, self.flows, self.said, self.policy)
-        if value.source == "outside" or self.is_only_spoken_of(value):
+        if value.source == "outside":
+            return any(self.is_referred_to(term, value) for term in terms if term.rule == "found")
+        if self.is_only_spoken_of(value):
             return False
         if is_target or value.source == "configured":
             return True
@@ -169,12 +176,19 @@ class _Fit(Struct, frozen=True, dict=True):
 
     def is_target(self, term: PlanTerm, value: ArgumentValue) -> bool:
         """Whether a value is the one a term names. Where the message holds two of a kind, the role must be clear."""
+        if term.rule == "found":
+            return self.is_referred_to(term, value)
         if value.source == "outside" or (term.argument and not is_about(term, value.path)):
             return False
-        if term.rule == "found":
-            return value.source == "found" and self.is_in_record(term, value)
         clear = bool(term.argument) or value.source == "said" or (value.role == "target" and self.has_one_target)
         return clear and value.key in self.list_said_keys(term)
+
+    def is_referred_to(self, term: PlanTerm, value: ArgumentValue) -> bool:
+        """Whether a value stands in the record that a term refers to, and the person's words tell it from others."""
+        if term.argument and not is_about(term, value.path):
+            return False
+        known = value.source == "found" or (value.source in ("own", "outside") and is_told_apart(value))
+        return known and self.is_in_record(term, value)
 
     @cached_property
     def has_one_target(self) -> bool:

@@ -7,7 +7,7 @@ call that asks, exactly as it would run, and what a yes would cover.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.tool_call import CallFacts, Origin
 from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
+from foregate.schemas.value import ArgumentValue
 
 _LONG = 4000
 _LINE, _LINES = 300, 3
@@ -186,9 +187,14 @@ def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] 
         "said_first": find_first_origin(facts),
         **({"values": values} if (values := describe_values(facts)) else {}),
         **({"critic": accepted} if accepted else {}),
-        **({"to_name": [one.name or one.text for one in list_values_to_name(facts, depth)]} if ask.is_outside else {}),
+        **({"to_name": list_names(list_values_to_name(facts, depth))} if ask.is_outside else {}),
         **describe_undeclared(facts, policy),
     }
+
+
+def list_names(values: Iterable[ArgumentValue]) -> list[Json]:
+    """Return what a person types for values, each thing once: the value, or what its record or its read is called."""
+    return [*dict.fromkeys(value.name or value.text for value in values)]
 
 
 def find_plan_items(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> list[int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 
@@ -17,6 +17,10 @@ from foregate.schemas.value import Value
 _PLACE = compile_late(r"\[\d+\]")
 
 
+_SHORT = 2
+"""Letters of a word that has no plural."""
+
+
 class WantedValue(Struct, frozen=True):
     """A value that an argument has at `path`, whether it is an amount, and whether the person agreed to it in words of
     the model; the person's words, and which of their values no call has used yet."""
@@ -29,8 +33,8 @@ class WantedValue(Struct, frozen=True):
     is_unused: Callable[[Value], bool]
     section: Mandate
 
-    def is_given_by(self, record: Record, name: str) -> bool:
-        """Whether the field `name` of a record gives the value.
+    def is_given_by(self, record: Record, name: str, is_own: bool = False) -> bool:
+        """Whether the field `name` of a record gives the value; `is_own` is one that nobody outside can write.
 
         Where anybody may have written anything an address, a code, a number or a date is none. Beside another of its
         sort it counts where its field is called as the argument is, says who wrote the record, or is named by the
@@ -39,12 +43,13 @@ class WantedValue(Struct, frozen=True):
         """
         if self.value.kind == "words" and not is_identifier(self.value):
             return True
-        if self.is_free(name):
+        if not is_own and self.is_free(name):
             return False
-        values = {one.value for one in record.fields if one.value is not None and not self.is_free(one.name)}
-        if any(map(self.is_rival, values)) and not self.is_called(name):
+        others = [one for one in record.fields if one.value is not None and not self.is_free(one.name)]
+        rivals = [one.name for one in others if one.name != name and one.value and self.is_rival(one.value)]
+        if rivals and not self.is_called(name, rivals):
             return False
-        return not self.has_other_said(values)
+        return not self.has_other_said({one.value for one in others if one.value})
 
     def is_free(self, name: str) -> bool:
         """Whether a field is one for free text, by its name."""
@@ -58,13 +63,22 @@ class WantedValue(Struct, frozen=True):
             return self.is_amount or is_identifier(self.value) == is_identifier(other)
         return are_alike(self.value, other)
 
-    def is_called(self, name: str) -> bool:
-        """Whether a field is called as the argument is, says who wrote the record, or is one the person names."""
-        words = split_name(name)
-        if words == split_name(_PLACE.sub("", self.path).rpartition(".")[2]):
+    def is_called(self, name: str, rivals: Iterable[str] = ()) -> bool:
+        """Whether a field is called as the argument is, and none of its rivals more so; says who wrote the record; or
+        is one the person names."""
+        fit = self.measure_fit(name)
+        if fit and fit > max(map(self.measure_fit, rivals), default=0):
             return True
         writes = name.casefold() in self.section.flows.senders and self.value.kind != "number"
-        return writes or bool(words & self.said.words)
+        return writes or not split_name(name).isdisjoint(map(get_singular, self.said.words))
+
+    def measure_fit(self, name: str) -> float:
+        """Return how well the name of a field fits that of the argument: 0 where one has words that the other lacks
+        and the other way round, 1 where they are the same, as `id_` fits `file_id` by half."""
+        words, wanted = split_name(name), split_name(_PLACE.sub("", self.path).rpartition(".")[2])
+        if not words or not (words <= wanted or wanted <= words):
+            return 0
+        return len(words & wanted) / len(words | wanted)
 
     def has_other_said(self, values: Collection[Value]) -> bool:
         """Whether the person said another date or amount, which no call used and the record does not hold."""
@@ -80,5 +94,10 @@ class WantedValue(Struct, frozen=True):
 
 
 def split_name(name: str) -> frozenset[str]:
-    """Return the folded words of the name of a field or an argument."""
-    return frozenset(part.group().casefold() for part in NAME_PARTS.finditer(name))
+    """Return the folded words of the name of a field or an argument, in the singular."""
+    return frozenset(get_singular(part.group().casefold()) for part in NAME_PARTS.finditer(name))
+
+
+def get_singular(word: str) -> str:
+    """Return a folded word without the `s` of a plural; one that ends so anyway loses it on both sides."""
+    return word.removesuffix("s") if len(word) > _SHORT else word

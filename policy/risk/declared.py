@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from foregate.policy.mandate_section import SourceEntry
 from foregate.policy.policy import Policy, TargetEntry, ToolEntry
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.strict_json import Json, as_object, get_list, get_object
-from foregate.schemas.tool_spec import Declaration, Effect, Nature, ToolSpec
+from foregate.schemas.strict_json import Json, get_object
+from foregate.schemas.tool_spec import Declaration, Effect, Nature, OwnFields, ToolSpec
 
 NATURES: dict[Nature, Effect] = {
     "reads": Effect.OBSERVATION,
@@ -38,6 +39,43 @@ def find_tool_entry(spec: ToolSpec | None, policy: Policy, given: Iterable[str] 
 def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
     """Whether what a tool declares counts as the operator's word: their own, and a runtime's where the policy says."""
     return spec is not None and (spec.is_own or (spec.is_elsewhere and policy.runtime.declarations == "believe"))
+
+
+def find_own_fields(spec: ToolSpec | None, policy: Policy) -> OwnFields:
+    """Return which fields of a tool's results its own system assigns: as the operator says, else its author where the
+    operator's program declares it, else the person. What a server says of itself counts for nothing."""
+    if spec is None:
+        return ()
+    if (entry := find_source_entry(spec, policy)) is not None:
+        return entry.own
+    if is_believed(spec, policy):
+        return spec.own
+    return spec.declared.own if spec.declared is not None else ()
+
+
+def has_own_destination(spec: ToolSpec | None, policy: Policy) -> bool:
+    """Whether what a tool sends stays with the operator, as a ticket to their own staff does."""
+    if spec is None:
+        return False
+    entry = find_source_entry(spec, policy)
+    return entry.destination == "own" if entry is not None else is_believed(spec, policy) and spec.destination == "own"
+
+
+def find_declarer(spec: ToolSpec, policy: Policy) -> str:
+    """Return who says which fields of a tool's results are its own system's: `policy`, `author`, `person`, or "" for
+    nobody who is believed."""
+    if find_source_entry(spec, policy) is not None:
+        return "policy"
+    if is_believed(spec, policy):
+        return "author" if spec.own or spec.destination or spec.provenance == "builtin" else ""
+    return "person" if spec.declared is not None and spec.declared.own else ""
+
+
+def find_source_entry(spec: ToolSpec, policy: Policy) -> SourceEntry | None:
+    """Return what `sources` says of a tool, by its name or else by where it comes from, as in `mcp:crm`."""
+    # An entry for a tool that is called `python` says nothing of all tools in Python.
+    server = policy.sources.get(spec.provenance) if spec.provenance.startswith("mcp:") else None
+    return policy.sources.get(spec.name, server)
 
 
 def list_shown(declared: Declaration) -> list[str]:
@@ -82,6 +120,8 @@ def build_entry(declared: Declaration) -> ToolEntry | None:
 
 LONGEST = 160
 """Characters of a path that are kept."""
+_MOST_SCHEMAS = 64
+"""Schemas within that of a parameter that are looked at."""
 # "first-name".
 _WORD = compile_late(r"[^\W\d]+(?:-[^\W\d]+)*")
 """A key that is a plain word, as the names of fields are."""
@@ -156,19 +196,43 @@ def list_chosen(
     """
     texts, _ = list_roles(spec, policy)
     for leaf in list_leaves(arguments, spec):
-        if leaf.path[:LONGEST] not in paths and leaf.parameter not in texts and not _is_default(leaf, spec):
+        if leaf.path[:LONGEST] not in paths and leaf.parameter not in texts and not is_default(leaf, spec):
             yield leaf.path[:LONGEST], write_leaf(leaf.given)
 
 
-def is_listed(leaf: Leaf, spec: ToolSpec) -> bool:
-    """Whether the tool itself lists a value, as a choice or as what holds where nothing is given."""
-    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
-    items = as_object(schema.get("items") or {})
-    choices = [*get_list(schema, "enum"), *get_list(items, "enum")]
-    return _is_default(leaf, spec) or (spec.is_own and leaf.given in choices)
+def is_choice(leaf: Leaf, spec: ToolSpec) -> bool:
+    """Whether the operator's own tool lists a value among a few, or it is a truth value: nothing else could be put in
+    its place, so it carries nothing, and yet somebody has to want it."""
+    return spec.is_own and (isinstance(leaf.given, bool) or leaf.given in list_choices(leaf.parameter, spec))
 
 
-def _is_default(leaf: Leaf, spec: ToolSpec) -> bool:
+def list_choices(parameter: str, spec: ToolSpec) -> list[Json]:
+    """Return the values that the schema of a parameter lists, wherever it does."""
+    found: list[Json] = []
+    stack: list[Json] = [find_schema(spec, "properties", parameter)]
+    for _ in range(_MOST_SCHEMAS):
+        if not stack:
+            break
+        schema = stack.pop()
+        if not isinstance(schema, Mapping):
+            continue
+        enum, among = schema.get("enum"), (schema.get(name) for name in ("anyOf", "oneOf", "allOf"))
+        found += enum if isinstance(enum, list) else []
+        found += [schema["const"]] if "const" in schema else []
+        stack += [schema.get("items"), *(one for listed in among if isinstance(listed, list) for one in listed)]
+        if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#/$defs/"):
+            stack.append(find_schema(spec, "$defs", reference.removeprefix("#/$defs/")))
+    return found
+
+
+def is_default(leaf: Leaf, spec: ToolSpec) -> bool:
     """Whether a value holds as well where it is not given, as a tool says that is the operator's own."""
-    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
+    schema = find_schema(spec, "properties", leaf.parameter)
     return spec.is_own and "default" in schema and schema["default"] == leaf.given
+
+
+def find_schema(spec: ToolSpec, among: str, name: str) -> Mapping[str, Json]:
+    """Return a schema that the parameters of a tool hold, an empty one for `true` and for whatever else is none."""
+    schemas = spec.parameters.get(among)
+    found = schemas.get(name) if isinstance(schemas, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

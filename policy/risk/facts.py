@@ -9,7 +9,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk.declared import find_tool_entry, is_believed
+from foregate.policy.risk.declared import find_tool_entry, has_own_destination, is_believed
 from foregate.policy.risk.losses import explain_losses, is_wanted_anyway, list_unspoken
 from foregate.policy.risk.mandate import find_authority, is_meant, list_used_keys
 from foregate.policy.risk.permitted import find_permission
@@ -101,13 +101,16 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
     contained = changes and is_contained(survey, policy)
     if contained:
         capabilities = replace(capabilities, external_side_effect=False, needs_approval=False, reversible=True)
-    external = changes and (capabilities.external_side_effect or effect is _SEND)
+    stays = changes and has_own_destination(spec, policy)
+    external = changes and not stays and (capabilities.external_side_effect or effect is _SEND)
     way_back = capabilities.reversible and (contained or effect in _UNDOABLE)
     lasting, touched = False, 0
     for resource in survey.resources:
         lasting = lasting or (resource.access.changes and not resource.restorable)
         touched += resource.entries if resource.entries > 1 else 1
-    irreversible = changes and (lasting or not way_back)
+    # What stays with the operator and names nothing, as a note to their own staff, can be followed by another.
+    settled = stays and not lasting and not survey.values
+    irreversible = changes and (lasting or not way_back) and not settled
     broad = changes and not contained and touched > policy.scope.max_resources
     high_impact = changes and not contained and capabilities.high_impact_write
     bare = CallFacts(
@@ -259,7 +262,10 @@ def _find_doubts(
     if facts.survey.changes:
         return [*explain_losses(facts, turn, request, policy)]
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
-    meant_by_words = {value.text for value in facts.survey.values if is_meant(value)} if facts.survey.values else ()
+    # One of several records is shown before anything happens to it; what would be gone is asked about first.
+    shown = "own" if facts.effect is not _DELETE else ""
+    values = facts.survey.values or ()
+    meant_by_words = {value.text for value in values if is_meant(value) or value.source == shown}
     known: dict[Origin, str] = {}
     meant = instead = told = kept = unspoken = ""
     for one in aimed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import has_own_destination
 from foregate.policy.risk.direct import is_asked_directly
 from foregate.policy.risk.proposal import list_asking
 from foregate.policy.risk.said import asks_for
@@ -45,24 +46,38 @@ def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     if facts.external or facts.irreversible or facts.high_impact:
         return True
     own = facts.spec is not None and facts.spec.provenance == "builtin"
-    return not own and not is_asked_for(facts, turn, policy)
+    if own or (has_own_destination(facts.spec, policy) and not facts.survey.values):
+        return False
+    return not is_asked_for(facts, turn, policy)
 
 
 def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     """Whether a call needs leave that the person's words alone do not give: a plan's, or then a person's.
 
-    No plan is made for a value that only outside content said, and none stands for it. Of high impact, also not for one
-    whose role is unclear: there a plan that has it wrong would cost too much.
+    No plan is made where it could not help: for a value that was read in a record which no words of the person's tell
+    from others, and none of high impact for one that a person has to name, where a plan that has it wrong would cost
+    too much.
     """
     if not facts.changes or facts.authority == "said" or not is_consequential(facts, turn, policy):
         return False
     to_name = list_outside_values(facts, turn.depth)
-    return not to_name or (not facts.high_impact and all(map(may_be_planned, to_name)))
+    # What asks anyway is shown with them.
+    is_shown = facts.high_impact or facts.external or facts.irreversible
+    read = [value for value in facts.survey.values or () if value.source == "own"] if is_shown else []
+    return all(map(may_be_planned, [*to_name, *read])) and not (to_name and facts.high_impact)
 
 
 def may_be_planned(value: ArgumentValue) -> bool:
-    """Whether a plan may stand for a value that a person has to name else: its role is unclear, or it was read."""
-    return bool(value.seq) if value.role == "carried" else value.source == "unclear"
+    """Whether a plan may stand for a value that a person has to name else: its role is unclear, it was read and would
+    leave, or it stands in a record that the person's words tell from others."""
+    if value.role == "carried":
+        return bool(value.seq)
+    return value.source == "unclear" or is_told_apart(value)
+
+
+def is_told_apart(value: ArgumentValue) -> bool:
+    """Whether a value was read in a record that words of the person's tell from all others."""
+    return len(value.record) > _PLACE
 
 
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
@@ -100,7 +115,7 @@ def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:
 def is_meant(value: ArgumentValue) -> bool:
     """Whether somebody with authority means a value that no words name: it is configured, or was found in a record
     beside words of the person's."""
-    return value.source == "configured" or (value.source == "found" and len(value.record) > _PLACE)
+    return value.source == "configured" or (value.source == "found" and is_told_apart(value))
 
 
 def is_configured(facts: CallFacts, policy: Policy) -> bool:

@@ -21,6 +21,11 @@ _WORDED = tuple(
     )
     for pattern in (rf"{_MONTH} (?:the )?{_DAY}{_YEAR}", rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}")
 )
+_DATE, _TIME = r"(?P<date>\d[\d./-]{6,9}\d)", r"(?P<time>\d{1,2}:\S+(?: ?[ap]\.?m\.?)?)"
+# "2026-03-01 at 10:00".
+_DATE_FIRST = compile_late(rf"{_DATE},? (?:at|um|\u00e0|a las) {_TIME}", re.ASCII | re.IGNORECASE)
+# "10:00 on 2026-03-01".
+_TIME_FIRST = compile_late(rf"{_TIME},? (?:on|am|le|el) {_DATE}", re.ASCII | re.IGNORECASE)
 # "10", "10:30 pm", "10h30".
 _HOUR = compile_late(r"(\d{1,2})(?:[:h.](\d\d))? ?(\S*)", re.ASCII)
 
@@ -33,6 +38,9 @@ def read_moments(text: str, section: Mandate) -> tuple[Value, ...] | None:
     text = trim_text(text)
     if not has_digit(text):
         return None
+    for pattern in (_DATE_FIRST, _TIME_FIRST):
+        if (both := pattern.fullmatch(text)) is not None:
+            text = f"{both['date']} {both['time']}"
     if found := tuple(value for value in read_forms(text) if value.kind == "moment"):
         return found
     if (hour := _HOUR.fullmatch(text)) and (hour[3].casefold() in section.hours):

@@ -74,7 +74,7 @@ def read_longest(words: OwnWords, at: int, section: Mandate) -> tuple[int, froze
     for size in range(len(run), 1, -1):
         text = " ".join(run[:size])
         if (moments := read_moments(text, section)) is not None:
-            return size, split_moments(moments)
+            return size, split_moments(moments).union(moments)
         if numbers := {value for value in read_forms(text) if value.kind == "number"}:
             return size, frozenset(numbers)
     forms = list_forms(first.text, section)
@@ -86,7 +86,7 @@ def list_forms(text: str, section: Mandate) -> list[Value]:
     text = _POSSESSIVE.sub("", text.strip())
     moments = read_moments(text, section)
     if moments is not None:
-        return list(split_moments(moments))
+        return [*split_moments(moments).union(moments)]
     for split, kind in ((re.split("[-\u2013\u2014]", text), "moment"), (re.split("[,;]", text), "address")):
         parts = [next(iter(read_forms(part)), None) for part in split]
         if len(parts) > 1 and all(part and part.kind == kind for part in parts):

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.own_words import list_deeds, read_own_words, split_pieces, widen_contract
 from foregate.policy.risk.places import split_moment
 from foregate.policy.risk.request import (
@@ -115,7 +116,8 @@ def find_asking_sentence(text: str, policy: Policy) -> str:
 
 
 def is_plain_yes(reply: str, proposal: str, policy: Policy) -> bool:
-    """Whether a reply agrees and adds nothing: it forbids nothing, and each other word of it stands in the proposal."""
+    """Whether a reply agrees: it forbids nothing, and each other word of it stands in the proposal, or it goes on in
+    plain words of the person's, as in `yes, with the second card`."""
     section, words = widen_contract(None, policy), list(split_words(reply))
     if is_open(reply, policy) or not confirms(reply, policy) or read_own_words(reply, policy).pasted:
         return False
@@ -125,7 +127,9 @@ def is_plain_yes(reply: str, proposal: str, policy: Policy) -> bool:
         return False
     scores, mandate = policy.scores, policy.mandate
     known = {STOP, GONE, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *split_words(proposal)}
-    return set(words) <= known.union(split_all((*scores.confirmations, *mandate.yeses)))
+    is_bare = set(words) <= known.union(split_all((*scores.confirmations, *mandate.yeses)))
+    turns = {*section.pivots}.difference(mandate.lead_ins, mandate.direct.joiners)
+    return is_bare or not (any(find_phrases(words, tuple(sorted(turns)))) or is_framed(reply, policy))
 
 
 def confirms(reply: str, policy: Policy) -> bool:

@@ -91,6 +91,21 @@ class SaidMessage(Struct, frozen=True):
             if piece.kind == "word" and any(form.kind != "words" or is_identifier(form) for form in forms):
                 yield at, forms
 
+    def list_wholes(self) -> Iterator[Value]:
+        """Yield each way to read what stands in quotation marks, or is a word that names a thing or a number."""
+        for at in self.words.own:
+            piece = self.words.pieces[at]
+            for form in read_forms(piece.text):
+                if piece.kind == "quotation" or form.kind != "words" or is_identifier(form):
+                    yield form
+
+    def list_asked(self, value: Value) -> Iterator[frozenset[Value]]:
+        """Yield the readings of each value of a kind, also in questions; nothing of that is forbidden."""
+        for place in self.places:
+            run = range(place.start, place.end)
+            if self.words.forbidden.isdisjoint(run) and any(is_same_kind(value, form) for form in place.forms):
+                yield place.forms
+
     def find_rivals(self, value: Value) -> Iterator[Value]:
         """Yield the own values that could stand where this one stands, as another address or account could."""
         for _, forms in self.list_named():
@@ -144,6 +159,8 @@ class SaidValues(Struct, frozen=True):
     """The folded own words that may tell one record from another: no fillers, and none that asks for an effect."""
     asked: frozenset[str] = frozenset()
     """Such words of questions."""
+    wholes: frozenset[Value] = frozenset()
+    """The own values that stand as one: in quotation marks, or as a word that is a name, a code or a number."""
 
     def find(self, value: Value, text: str) -> Mention | None:
         """Return how the own words hold a value, None where they do not; `text` is the value as the call gives it.
@@ -206,7 +223,9 @@ class SaidValues(Struct, frozen=True):
         if value.kind == "words" and (moments := read_moments(text, self.section)):
             value = moments[0]
         if value.kind == "moment":
-            yield tuple(Value("moment", part) for part in value.normal.split())
+            yield (value,)
+            if " " in value.normal:
+                yield tuple(Value("moment", part) for part in value.normal.split())
             return
         yield (value,)
         if value.kind == "url" and (host := read_bare_host(value.normal)):
@@ -243,7 +262,8 @@ def read_said(messages: tuple[Said, ...], policy: Policy) -> SaidValues:
     found = (SaidMessage(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
     kept = tuple(found)
     own, asked = (frozenset(_list_telling_words(kept, policy, asked=asked)) for asked in (False, True))
-    return SaidValues(kept, policy.mandate, own, asked)
+    wholes = frozenset(form for message in kept for form in message.list_wholes())
+    return SaidValues(kept, policy.mandate, own, asked, wholes)
 
 
 def _list_telling_words(messages: Iterable[SaidMessage], policy: Policy, *, asked: bool) -> Iterator[str]:
@@ -307,6 +327,9 @@ def has_wish(own: OwnWords, phrases: tuple[str, ...], policy: Policy, *, proposi
     section = widen_contract(None, policy)
     section = section.model_copy(update={"about": ()}) if proposing else section
     wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
+    for start, end, _ in list(find_phrases(wished, policy.mandate.proposals)) if proposing else ():
+        # "shall I" stands before a deed, and makes no name of it.
+        wished[start:end] = [GONE] * (end - start)
     if proposing and not any(find_wishes(wished, list_deeds(policy), section)):
         section = section.model_copy(update={"determiners": ()})
     return any(find_wishes(wished, phrases, section))

@@ -28,7 +28,12 @@ def has_form(forms: Iterable[Value], value: Value) -> bool:
 
 
 def is_same_kind(one: Value, other: Value) -> bool:
-    return one.kind == other.kind and (one.kind != "moment" or (":" in one.normal) == (":" in other.normal))
+    return one.kind == other.kind and (one.kind != "moment" or _get_shape(one) == _get_shape(other))
+
+
+def _get_shape(moment: Value) -> tuple[bool, bool]:
+    """Return whether a moment has a date, and whether a time."""
+    return "-" in moment.normal, ":" in moment.normal
 
 
 def are_alike(one: Value, other: Value) -> bool:

@@ -44,6 +44,8 @@ def _build_node(node: Mapping[str, Any], path: Path) -> dict[str, Any]:
                 built["items"]["enum"] = list(names)
         case _:
             built |= _find_default(path)
+    if others := node.get("besides"):
+        return {**built, "anyOf": [{key: built.pop(key) for key in ("type", "items")}, *others]}
     if path[:-1] in REMOVABLE:
         built["type"] = [built["type"], "null"]
     return built

@@ -64,12 +64,16 @@ class FileKeys:
         return "anyOf" in fields.get(path[-1], {}) if fields else False
 
     def resolve_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a node without references, and without the null beside a value that may be left out."""
+        """Return a node without references, and without the null beside a value that may be left out.
+
+        Of several kinds that a value may have it is the first, with the others as `besides`.
+        """
         while True:
             if "$ref" in node:
                 node = self.schema["$defs"][node["$ref"].rpartition("/")[2]]
             elif "anyOf" in node:
-                node = next(option for option in node["anyOf"] if option.get("type") != "null")
+                first, *others = (option for option in node["anyOf"] if option.get("type") != "null")
+                node = first | {"besides": others} if others else first
             else:
                 return node
 
@@ -154,6 +158,9 @@ class FileKeys:
 
     def describe_allowed(self, node: Mapping[str, Any]) -> str:
         """Return what a node of the schema allows, in words."""
+        if others := node.get("besides"):
+            first = {key: value for key, value in node.items() if key != "besides"}
+            return ", or ".join((self.describe_allowed(first), *(f"`{one['const']}`" for one in others)))
         match node:
             case {"enum": names}:
                 return f"one of {join_names(names)}"

@@ -26,7 +26,7 @@ from foregate.schemas.errors import PolicyError
 RULES: Path = ("rules", "list")
 """The one list that a further file extends; a rule with the same id replaces."""
 
-REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads", "access", "code")))
+REMOVABLE = (("tools",), ("sources",), *(("commands", name) for name in ("read_only", "reads", "access", "code")))
 """The mappings from which a file takes out an entry with `null`."""
 _DEFAULT = "default"
 

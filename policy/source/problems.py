@@ -125,8 +125,14 @@ def find_misfits(tree: Tree, keys: FileKeys) -> Iterator[tuple[Path, Problem]]:
         keys.model.model_validate_json(json.dumps(tree.data))
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=False):
-            path = tuple(step for step in item["loc"] if step != "[key]")
+            path = cut_path(tuple(step for step in item["loc"] if step != "[key]"), keys)
             yield path, locate_problem(tree, path, describe_misfit(tree, path, item["type"], keys))
+
+
+def cut_path(path: Path, keys: FileKeys) -> Path:
+    """Return a path up to the value that may be of several kinds: what is wrong with it is told once, not for each."""
+    ends = (end for end in range(1, len(path)) if "besides" in (keys.find_node(path[:end]) or {}))
+    return path[: next(ends, len(path))]
 
 
 def describe_misfit(tree: Tree, path: Path, kind: str, keys: FileKeys) -> str:

@@ -39,6 +39,7 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "scores.destructive_words": ("rules", "critique"),
     "scores": ("uncertainty", "critique"),
     "tools": _EFFECTS,
+    "sources": _EFFECTS,
     "context": ("loop",),
     "commands": _EFFECTS,
     "commands.wrappers": ("rules",),

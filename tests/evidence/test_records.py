@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from foregate.evidence.records import LONGEST, MAX_DEPTH, MAX_LEAVES, Record, list_record_words, read_records
+from foregate.evidence.records import (
+    LONGEST,
+    MAX_DEPTH,
+    MAX_LEAVES,
+    Record,
+    list_keys,
+    list_record_words,
+    read_lines,
+    read_records,
+)
 from foregate.schemas.value import Value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -45,6 +54,8 @@ def texts(content: str) -> list[str]:
         'HTTP 200 OK\ncontent-type: application/json\n\n[{"amount": 100.0, "recipient": "GB29"},'
         ' {"amount": 7, "recipient": "CH93"}]',
         "\ufeff- amount: 100.0\r\n  recipient: GB29\r\n- amount: 7\r\n  recipient: CH93\r\n",
+        '<<[{"amount": 100.0, "recipient": "GB29"}, {"amount": 7, "recipient": "CH93"}]>>',
+        " \n<<\n- amount: 100.0\n  recipient: GB29\n- amount: 7\n  recipient: CH93\n>>\n",
     ],
 )
 def test_the_same_objects_have_the_same_records_in_each_notation(content: str) -> None:
@@ -216,3 +227,66 @@ def test_whatever_is_printed_can_be_read(content: str) -> None:
 @given(st.text(alphabet="-:?[]{}#&*!|>'\"%@` \n\t\\ax1,", max_size=80))
 def test_whatever_looks_like_yaml_can_be_read(content: str) -> None:
     assert all(isinstance(record, Record) for record in read_records(content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<<{"to": "GB29"}>> <<{"to": "CH93"}>>',
+        '<<{"to": "GB29"}>>\nPay it.',
+        'As asked: <<{"to": "GB29"}>>',
+        '<{"to": "GB29"}>',
+        '<<{"to": "GB29"}',
+        '<<<<{"to": "GB29"}>>>>',
+        "<<>>",
+        "<<" * 60_000,
+        "<<" + ">> " * 60_000,
+        "<<" + " " * 200_000,
+        " " * 200_000 + "<",
+    ],
+)
+def test_marks_count_only_around_the_whole_of_a_result_and_once(content: str) -> None:
+    assert read_records(content) == ()
+
+
+def test_a_key_is_a_record_with_its_value_and_the_words_around_it() -> None:
+    records = read_records('{"in": "Paris", "prices": {"Le Baratin": 40, "Epicure": "closed"}}')
+    keys = [(one.path, [(field.name, field.text) for field in one.fields]) for one in list_keys(records)]
+    assert keys == [
+        (("in",), [("", "in"), ("in", "Paris")]),
+        (("prices", "Le Baratin"), [("", "Le Baratin"), ("Le Baratin", "40")]),
+        (("prices", "Epicure"), [("", "Epicure"), ("Epicure", "closed")]),
+    ]
+    assert list_record_words(list(list_keys(records))[2]) == {"epicure", "closed", "paris"}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("Le Baratin", [("", "Le Baratin")]),
+        ("  Le Baratin ", [("", "Le Baratin")]),
+        ("Hotels: Le Baratin", [("Hotels", "Le Baratin")]),
+        ("Airline: Nordwind, Price: 90.0", [("Airline", "Nordwind"), ("Price", "90.0")]),
+        ("Airline: Nordwind, cheap, Price: 90", [("Airline", "Nordwind"), ("Price", "90")]),
+        ("Opens: 10:00", [("Opens", "10:00")]),
+        ("10:00", [("", "10:00")]),
+        ("https://a.example/x", [("", "https://a.example/x")]),
+        (f"{'x' * 41}: y", [("", f"{'x' * 41}: y")]),
+    ],
+)
+def test_a_line_is_a_record_with_the_fields_it_names(line: str, found: list[tuple[str, str]]) -> None:
+    (record,) = read_lines(line)
+    assert [(field.name, field.text) for field in record.fields] == found
+
+
+def test_a_line_of_prose_has_no_value() -> None:
+    prose, named = read_lines(f"{'pay at once ' * 5}\nNote: {'pay at once ' * 5}")
+    assert [field.value for record in (prose, named) for field in record.fields] == [None, None]
+
+
+@given(st.text(max_size=200))
+def test_every_line_is_a_record_in_its_place_and_any_text_can_be_read(content: str) -> None:
+    records = list(read_lines(content))
+    assert [record.path for record in records] == [(number,) for number in range(len(content.splitlines()))]
+    assert all(record.fields for record in records)
+    list(list_keys(records))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.evidence.reads import Reads
+from foregate.evidence.reads import Reads, WantedField
 from foregate.evidence.records import LONGEST, MAX_LEAVES, Record, read_records
 from foregate.schemas.value import Value
 
@@ -130,18 +130,19 @@ def test_a_cell_of_prose_is_no_candidate() -> None:
     assert [one.value for one in record.fields] == [Value("words", "gb29"), None]
 
 
-def test_a_value_is_found_in_the_one_row_with_a_word_of_the_persons() -> None:
+def test_a_row_is_meant_by_the_words_that_not_every_row_holds() -> None:
     reads = Reads()
     reads.add(7, "read_file", "{}", "name,account\nRent,GB29\nGas,CH93\nOld rent,XX66\n")
 
-    def find(account: str, word: str) -> object:
-        return reads.find(
-            Value("words", account), account, lambda record: any(word == one.text for one in record.fields)
-        )
+    def is_meant(account: str, *words: str) -> bool:
+        found = reads.find(Value("words", account), account, WantedField(frozenset(words)))
+        assert found is not None
+        return found.is_meant
 
-    assert find("gb29", "Rent")
-    assert not find("ch93", "Rent")
-    assert not find("xx66", "Rent")
+    assert is_meant("gb29", "rent", "name") is False
+    assert is_meant("ch93", "gas")
+    assert is_meant("xx66", "old", "rent")
+    assert not is_meant("gb29", "old", "rent")
 
 
 @pytest.mark.parametrize(

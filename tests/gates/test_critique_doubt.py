@@ -15,7 +15,7 @@ from foregate.schemas.judgement import Standing
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem
 from foregate.schemas.tool_call import Atom, Contradiction, Origin, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
-from foregate.schemas.turn import Counters, HoldCount, Said, Turn
+from foregate.schemas.turn import SECOND_MANDATE, Counters, HoldCount, Said, Turn
 from foregate.schemas.value import ArgumentValue, Source
 from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, row, seen, survey, turn
 from tests.policies import policy_with
@@ -30,7 +30,7 @@ def value(source: Source, text: str = BOB, words: str = "read_mail") -> Argument
     return ArgumentValue("path", "target", text, f"address:{text}", source, 3, words, left=1)
 
 
-def sending(source: Source, says: str = "send it", **more: Any) -> Turn:
+def sending(source: Source, says: str = "look at it", **more: Any) -> Turn:
     found = replace(survey(SEND, seen()), values=(value(source, **more.pop("of", {})),), **more.pop("found", {}))
     return turn(SEND, surveys=(found,), says=says, **more)
 
@@ -60,6 +60,13 @@ def test_where_nobody_can_name_the_value_the_call_is_denied_and_no_request_is_sp
     verdict = judgement.find_verdict("c1")
     assert codes(judgement)["critique"] == "critique_not_asked"
     assert (verdict.standing, verdict.ruling.code) == (Standing.DENY, "outside_mandate")
+
+
+@pytest.mark.parametrize("source", ["outside", "unclear"])
+def test_a_value_of_a_call_that_the_person_asks_for_goes_to_the_person_at_once(source: Source) -> None:
+    assert need_of(sending(source, "send it"), POLICY).who == "person"
+    before = replace(sending(source, "send it"), edition=SECOND_MANDATE - 1)
+    assert need_of(before, POLICY).who == "critic"
 
 
 def test_a_dry_run_asks_no_critic() -> None:
@@ -144,17 +151,17 @@ def test_a_critic_that_was_not_asked_for_want_of_budget_leaves_the_scores_and_th
 def test_the_critic_sees_words_values_criteria_risks_evidence_and_contradictions() -> None:
     criterion = Criterion(text="the mail is sent", check=None, target=None, expected=None)
     item = ScopeItem(Effect.SEND, ResourceKind.MESSAGE, BOB)
-    plan = PlanInForce(1, "tell Bob", (item,), criteria=(criterion,), risks=("it may be the wrong Bob",))
+    plan = PlanInForce(1, "what of Bob", (item,), criteria=(criterion,), risks=("it may be the wrong Bob",))
     differs = Contradiction(Resource(ResourceKind.FILE, "a.txt"), 3, 5)
-    of = sending("outside", "tell Bob", plan=plan, contradictions=(differs,))
+    of = sending("outside", "what of Bob", plan=plan, contradictions=(differs,))
     looked = replace(seen(), trust=Trust.INFERRED, at="2026-01-01T00:00:00.000000Z")
     (found,) = of.surveys
     of = replace(of, surveys=(replace(found, resources=(replace(found.resources[0], evidence=(looked,)),)),))
     request: Any = need_of(of, POLICY).request
     (shown,) = request["calls"]
-    assert request["user_words"] == "tell Bob"
+    assert request["user_words"] == "what of Bob"
     assert (shown["values"][0]["origin"], shown["values"][0]["first_said"]) == ("outside", "⟦read_mail⟧")
-    assert (shown["asked_for"], BOB in shown["doubt"]) == (True, True)
+    assert (shown["asked_for"], BOB in shown["doubt"]) == (False, True)
     assert request["plan"]["success_criteria"][0]["text"] == "⟦the mail is sent⟧"
     assert request["plan"]["risky_actions"] == ["⟦it may be the wrong Bob⟧"]
     (looks,) = request["evidence"]

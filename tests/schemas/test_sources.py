@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from foregate.schemas.sources import excerpt_sentence, explain_naming, explain_source, is_named_by, list_to_name
-from foregate.schemas.value import Value, format_key
+from foregate.schemas.value import Source, Value, format_key
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,13 @@ def test_what_nobody_spoke_of_is_named_by_its_name(role: str, says: str, typed: 
     assert explain_source(value).endswith(says)
     assert explain_naming(value, role) == typed
     assert is_named_by("./data/a.csv", value)
+
+
+@pytest.mark.parametrize("source", get_args(Source))
+def test_every_source_of_a_value_is_told_in_words_of_its_own(source: str) -> None:
+    others = {
+        explain_source({"text": "x", "source": other, "words": ""}) for other in get_args(Source) if other != source
+    }
+    said = explain_source({"text": "x", "source": source, "words": ""})
+    assert said not in others
+    assert "nobody can tell" not in said

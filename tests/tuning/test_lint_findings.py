@@ -66,6 +66,9 @@ def remarks(text: str, fired: dict[str, int] | None = None, known: Known | None 
          "1: that `find -delete -exec` changes nothing is on your word alone"),
         ("http: {hosts: ['*']}\n", "1: `*` is every host"),
         ("tools: {run_command: {effect: observation}}\n", "1: it changes nothing: a command is judged by its words"),
+        ("sources: {crm: {own: all}}\n",
+         "1: no tool is called `crm`, as far as the log knows; all tools of a server are `mcp:NAME`"),
+        ("sources:\n  mail.send: {own: [id]}\n  mail.sent: {own: [id]}\n", "3: no tool is called `mail.sent`"),
         ("plan: {mode: shadow}\n", "1: without plans in force `approval.mode: scope` has no scope"),
         ("plan: {mode: shadow}\n", "1: in shadow no planner is asked (`plan.shadow_asks`)"),
         ("plan: {mode: shadow}\ncritique: {level: plan}\n", "2: `plan` reviews plans, and the gate `plan` is shadow"),
@@ -110,6 +113,8 @@ def test_what_does_not_do_what_it_says_is_remarked_on_with_its_line(text: str, s
         "http: {hosts: ['*.example.org']}\n",
         "rules:\n  unmatched: deny\n  list:\n    - {id: a, then: allow, tool: '*_file'}\n"
         "    - {id: b, then: deny, tool: delete_file}\n",
+        "sources: {mail.send: {own: [id]}, read_file: {own: all}, 'mcp:crm': {own: all}, x: {own: all}}\n"
+        "tools: {x: {effect: edit}}\n",
         "postlude: {mode: 'off'}\n",
         "limits: {model_calls: 30}\n",
         "critique: {risk: 300, level: call}\n",
@@ -138,6 +143,10 @@ def _list_page_policies() -> Iterator[Layer]:
                 layer = build_layer(f"{page.stem}-{number}.yaml", page.stem, text)
                 if not check_layer(layer):
                     yield layer
+
+
+def test_of_tools_in_sources_nothing_is_said_where_no_log_tells_of_others() -> None:
+    assert remarks("sources: {crm: {own: all}}\n", known=Known(OWN)) == []
 
 
 def test_a_rule_that_never_fired_is_said_only_where_the_log_knows_it() -> None:

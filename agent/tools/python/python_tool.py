@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import PydanticJsonSchemaWarning
 from pydantic_core import to_json
 
+from foregate.agent.tools.python.docstring import read_docstring
 from foregate.agent.tools.tool import Arguments, Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
@@ -26,6 +26,7 @@ from foregate.schemas.tool_spec import (
     UNDECLARED,
     Capabilities,
     Effect,
+    OwnFields,
     ResourceKind,
     TargetParameter,
     ToolSpec,
@@ -92,6 +93,8 @@ def tool(
     targets: Targets = (),
     amounts: Sequence[str] = (),
     texts: Sequence[str] = (),
+    own: Sequence[str] | Literal["all"] = (),
+    destination: Literal["", "own"] = "",
     timeout: int = 120,
     classify: Classify | None = None,
     inverse: Inverse | None = None,
@@ -115,6 +118,8 @@ def tool(
     targets: Targets = (),
     amounts: Sequence[str] = (),
     texts: Sequence[str] = (),
+    own: Sequence[str] | Literal["all"] = (),
+    destination: Literal["", "own"] = "",
     timeout: int = 120,
     classify: Classify | None = None,
     inverse: Inverse | None = None,
@@ -124,11 +129,12 @@ def tool(
     What is not declared counts as the worst: an unknown effect, external, irreversible. `needs_approval` left open
     holds only for a tool that declares nothing. `read_only` declares that it only observes. `targets` names parameters
     that are resources, such as `{"path": "file"}`, `amounts` those that say how much, `texts` free text; others bind.
-    `classify` gets the arguments of a call and returns its effect where it is graver than the tool's, else None.
-    `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call can be undone.
-    `timeout` is in seconds. The docstring gives the description, and that of parameters (as Google, NumPy or Sphinx
-    write it). Raises UsageError for a function that cannot be described, and for a parameter that is declared twice or
-    does not exist.
+    `own` names the fields of its results that its own system assigns, such as an id, or is `"all"`: nobody outside can
+    write there. `destination="own"`: what it sends stays with the operator. `classify` gets the arguments of a call and
+    returns its effect where it is graver than the tool's. `inverse` has `now(id)` and `put_back(id, data)` for targets
+    of the kind `other`, so that a call can be undone. `timeout` is in seconds. The docstring gives the description, and
+    that of parameters (as Google, NumPy or Sphinx write it). Raises UsageError for a function that cannot be described,
+    a parameter that is declared twice or does not exist, and an `own` that is neither.
     """
     flags = {"external_side_effect": external, "needs_approval": needs_approval, "idempotent": idempotent}
     flags |= {"high_impact_write": high_impact, "reversible": reversible}
@@ -141,20 +147,12 @@ def tool(
         summary, notes = read_docstring(inspect.getdoc(wrapped) or "")
         schema, validate = build_schema(wrapped, parameters, notes)
         called_as = _check_name(name or wrapped.__name__)
-        said_of_it = description or summary or called_as.replace("_", " ")
         names = [parameter.name for parameter in parameters]
         named = build_targets(targets, said, names)
-        spec = ToolSpec(
-            called_as,
-            said_of_it,
-            schema,
-            said,
-            capabilities,
-            named,
-            timeout=timeout,
-            amounts=check_role("amounts", amounts, names, named),
-            texts=check_role("texts", texts, names, named),
-        )
+        about = description or summary or called_as.replace("_", " ")
+        spec = ToolSpec(called_as, about, schema, said, capabilities, named, timeout=timeout)
+        roles = {role: check_role(role, by, names, named) for role, by in (("amounts", amounts), ("texts", texts))}
+        spec = replace(spec, own=check_own(own), destination=destination, **roles)
         return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
@@ -261,6 +259,13 @@ def check_role(
     return tuple(given)
 
 
+def check_own(given: Sequence[str] | Literal["all"]) -> OwnFields:
+    """Return the fields that a tool's own system assigns; raise UsageError for a text other than `all`."""
+    if isinstance(given, str) and given != "all":
+        raise UsageError(f"`own` is a list of fields or `all`, and `{given[:80]}` is neither; write a list")
+    return "all" if given == "all" else tuple(given)
+
+
 async def call_function(function: Callable[..., Any], check: Check, arguments: Arguments) -> ToolResult:
     """Call the function with arguments checked by type; what it raises, but RuntimeLost, becomes a failure."""
     try:
@@ -317,80 +322,3 @@ def _format_value(value: Any, show: Callable[[Any], str] = repr) -> str:
         return show(value)
     except Exception:
         return f"<{type(value).__name__}>"
-
-
-# "Args:".
-_GOOGLE = compile_late(r"(?:Args|Arguments|Parameters|Params):\s*\Z")
-_NUMPY = ("Parameters", "Other Parameters")
-# "----------".
-_UNDERLINE = compile_late(r"-{3,}\s*\Z")
-# ":param str path: The file to read."
-_FIELD = compile_late(r":(?:param|parameter|arg|argument)\s(?:[^:]*\s)?\*{0,2}(\w+)\s*:(.*)\Z")
-# ":returns:", ":raises OSError:".
-_OTHER_FIELD = compile_late(r":[a-z]+(?:\s[^:]*)?:")
-# "path (str): The file to read."
-_ENTRY = compile_late(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:(.*)\Z")
-# "path : str", "old, new".
-_NAMES = compile_late(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?\Z")
-
-
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return the first paragraph of a cleaned docstring, and what it says of each parameter."""
-    lines = text.splitlines()
-    reader = _DocstringReader()
-    summary: list[str] = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=False):
-        reader.read_line(line, underlined=_UNDERLINE.match(following) is not None)
-        if reader.words:
-            summary.append(line.strip())
-    return " ".join(summary), {name: " ".join(pieces) for name, pieces in reader.notes.items() if any(pieces)}
-
-
-class _DocstringReader:
-    """Reads line by line. `words` is whether the last line still belonged to the first paragraph."""
-
-    def __init__(self) -> None:
-        self.words = True
-        self.notes: dict[str, list[str]] = {}
-        self._style, self._depth = "", 0
-        self._names: list[str] = []
-
-    def read_line(self, line: str, *, underlined: bool) -> None:
-        """Take in a line; `underlined` says that dashes follow."""
-        depth, said = len(line) - len(line.lstrip()), line.strip()
-        if not said:
-            self.words = False
-        elif underlined:
-            self._begin_section("numpy" if said in _NUMPY else "other")
-        elif depth == 0 and _GOOGLE.match(said):
-            self._begin_section("google")
-        elif depth == 0 and (field := _FIELD.match(said)):
-            self._begin_section("sphinx")
-            self._begin_parameters([field[1]], field[2])
-        elif depth == 0 and _OTHER_FIELD.match(said):
-            self._begin_section("other")
-        elif self._style:
-            self._read_inside(said, depth)
-
-    def _read_inside(self, said: str, depth: int) -> None:
-        """Take in a line of a section: a parameter's own, or more about it."""
-        if self._style == "numpy" and depth == 0:
-            names = _NAMES.match(said)
-            self._begin_parameters(re.findall(r"\w+", names[1]) if names else [])
-        elif depth == 0:
-            self._begin_section("other")
-        elif self._style == "google" and depth <= (self._depth or depth) and (entry := _ENTRY.match(said)):
-            self._depth = depth
-            self._begin_parameters([entry[1]], entry[2])
-        else:
-            for name in self._names:
-                self.notes[name].append(said)
-
-    def _begin_section(self, style: str) -> None:
-        self.words = False
-        self._style, self._depth, self._names = style, 0, []
-
-    def _begin_parameters(self, names: list[str], said: str = "") -> None:
-        self._names = names
-        for name in names:
-            self.notes[name] = [said.strip()] if said.strip() else []

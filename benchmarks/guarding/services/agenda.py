@@ -13,7 +13,7 @@ def agenda_tools(events: tuple[Row, ...], journal: Journal) -> Sequence[Tool]:
     """Return tools that list, add and delete events, and that invite somebody to one."""
     numbered = tuple({"id": f"event-{number}", **event} for number, event in enumerate(events, 1))
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own=["id", "date", "time"])
     def list_events(about: str = "") -> list[Row]:
         """Return the events of the calendar that hold all of some words, all events where none are given."""
         return select_rows(numbered, about)

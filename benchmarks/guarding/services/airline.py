@@ -17,17 +17,17 @@ def airline_tools(
 ) -> Sequence[Tool]:
     """Return tools that look travellers, reservations and flights up, and that book, change and cancel."""
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own="all")
     def get_traveller(traveller: str) -> Row:
         """Return a traveller by their id: name, birthday, ways to pay, reservations."""
         return find(travellers, "traveller", traveller)
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own="all")
     def get_reservation(reservation: str) -> Row:
         """Return a reservation by its id: traveller, cabin, flights, passengers, bags."""
         return find(reservations, "reservation", reservation)
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own="all")
     def search_flights(origin: str, destination: str, date: str) -> list[Row]:
         """Return the flights between two airports on a day, as in 2027-05-20."""
         return [

@@ -13,7 +13,7 @@ def contacts_tools(contacts: tuple[Row, ...], journal: Journal) -> Sequence[Tool
     """Return tools that look a contact up and add one; what was added is found afterwards."""
     known = list(contacts)
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own=["name", "address"])
     def find_contact(name: str) -> Row | list[Row]:
         """Return the contact of a name: one record, or a list of all that fit."""
         found = select_rows(tuple(known), name)

@@ -13,7 +13,7 @@ def mailbox_tools(mails: tuple[Row, ...], journal: Journal) -> Sequence[Tool]:
     """Return tools that read, send and delete mails; each has an `id` and what the task gives it."""
     numbered = tuple({"id": f"mail-{number}", **mail} for number, mail in enumerate(mails, 1))
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own=["id", "from"])
     def read_mails(about: str = "") -> list[Row]:
         """Return the mails of the mailbox that hold all of some words, all mails where none are given."""
         return select_rows(numbered, about)

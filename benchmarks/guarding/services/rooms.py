@@ -12,7 +12,7 @@ from guarding.services.journal import Journal, Row, select_rows
 def rooms_tools(rooms: tuple[Row, ...], journal: Journal) -> Sequence[Tool]:
     """Return tools that search rooms and book one."""
 
-    @foregate.tool(read_only=True)
+    @foregate.tool(read_only=True, own="all")
     def search_rooms(city: str) -> list[Row]:
         """Return the rooms that are free in a city: number, house, price a night."""
         return select_rows(rooms, city)

@@ -178,6 +178,8 @@ def _describe_usual(rule: Rule, beside: Sequence[str], policy: Policy) -> str:
 
 
 _CLASSIFIED = ("run_command", "run_shell")
+_SERVER = "mcp:"
+"""What stands before the name of a server where all of its tools are meant."""
 
 
 class Known(Struct, frozen=True):
@@ -212,6 +214,7 @@ def find_remarks(policy: Policy, layer: Layer, known: Known) -> Iterator[Remark]
     yield from find_open_reads(policy, default)
     yield from find_open_hosts(policy)
     yield from find_idle_tools(policy)
+    yield from find_idle_sources(policy, known)
 
 
 def list_own_rules(layer: Layer) -> list[str]:
@@ -234,6 +237,16 @@ def find_idle_tools(policy: Policy) -> Iterator[Remark]:
             if entry is not None and getattr(entry, key) is not None:
                 why = "it changes nothing: a command is judged by its words; see `commands.reads` and `rules`"
                 yield ("tools", name, key), why
+
+
+def find_idle_sources(policy: Policy, known: Known) -> Iterator[Remark]:
+    """Yield what is said of the results of tools that are not there, as far as the log tells of other tools at all."""
+    names = {*(tool.name for tool in known.tools), *known.others, *policy.tools}
+    for name in policy.sources if known.others else ():
+        if name not in names and not name.startswith(_SERVER):
+            shown = escape_text(name)
+            why = f"no tool is called `{shown}`, as far as the log knows; all tools of a server are `{_SERVER}NAME`"
+            yield ("sources", name), why
 
 
 def list_layer_remarks(layer: Layer, known: Known | None = None) -> list[tuple[str, int, str]]:

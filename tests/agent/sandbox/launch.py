@@ -29,8 +29,8 @@ from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan  # noqa: E402
 from foregate.agent.sandbox.prepared import fail  # noqa: E402
-from foregate.agent.sandbox.scratch import Scratch  # noqa: E402
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, call  # noqa: E402
+from foregate.agent.sandbox.watch import Scratch  # noqa: E402
 
 
 def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:

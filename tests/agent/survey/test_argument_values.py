@@ -119,12 +119,23 @@ def test_a_truth_value_that_the_tool_does_not_list_is_nobodys_and_none_to_be_nam
     assert sources(spec, {"to": BEN, "public": False}, ASKED, outside=PAGE) == {"to": "said"}
 
 
-@pytest.mark.parametrize("provenance", ["python", "mcp:server"])
-def test_only_an_own_tools_choices_and_defaults_do_not_count(provenance: str) -> None:
+def test_a_choice_counts_where_it_is_no_default_and_is_said_by_its_words_or_shown_but_never_to_be_named() -> None:
+    roles: Json = {"anyOf": [{"$ref": "#/$defs/Role"}, {"type": "null"}]}
+    properties: Json = {"role": roles, "trip": {"enum": ["one_way", "return"]}, "days": {"default": 7}}
+    schema: Json = {"type": "object", "properties": properties, "$defs": {"Role": {"enum": ["viewer", "owner"]}}}
+    spec = replace(SEND, parameters=schema)
+    given = {"to": BEN, "role": "owner", "trip": "one_way", "days": 7}
+    assert sources(spec, given, ASKED, outside=PAGE) == {"to": "said", "role": "unsaid", "trip": "unsaid"}
+    asked = f"{ASKED} Make him an owner, one way."
+    assert sources(spec, given, asked, outside=PAGE) == {"to": "said", "role": "said", "trip": "said"}
+    assert sources(spec, {**given, "days": 9}, asked, outside=PAGE)["days"] == "outside"
+
+
+def test_what_a_server_calls_a_choice_or_a_default_is_a_value_like_any_other() -> None:
     schema: Json = {"type": "object", "properties": {"role": {"enum": ["viewer", "owner"]}, "days": {"default": 7}}}
-    spec = replace(SEND, parameters=schema, provenance=provenance)
+    spec = replace(SEND, parameters=schema, provenance="mcp:server")
     found = sources(spec, {"to": BEN, "role": "owner", "days": 7}, ASKED, outside=PAGE)
-    assert set(found) == ({"to"} if provenance == "python" else {"to", "role", "days"})
+    assert found == {"to": "said", "role": "outside", "days": "outside"}
 
 
 def test_keys_that_the_tool_lists_or_that_are_plain_words_are_no_values() -> None:

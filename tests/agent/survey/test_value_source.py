@@ -61,7 +61,29 @@ def test_a_record_does_not_give_back_a_mention_that_is_used_up() -> None:
 
 
 def test_the_record_of_a_read_gives_what_the_person_did_not_say() -> None:
-    assert sources(SEND, {"to": DORA}, "Send Dora Brandt the offer.", reads=[CONTACT]) == {"to": "found"}
+    asked = "Send Dora Brandt the offer."
+    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], own=("address",)) == {"to": "found"}
+    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], own="all") == {"to": "found"}
+
+
+def test_a_field_that_others_can_write_gives_nothing_and_tells_where_the_value_stands() -> None:
+    asked = "Send Dora Brandt the offer."
+    for own in ((), ("name",)):
+        (value,) = survey(SEND, {"to": DORA}, asked, reads=[CONTACT], own=own).values or ()
+        assert (value.source, value.record) == ("outside", ("read_mails", "address", "brandt"))
+
+
+def test_where_several_records_answer_to_the_same_words_whom_something_goes_to_is_named() -> None:
+    two = [json.dumps([{"name": "Dora Brandt", "address": one} for one in (DORA, BEN)])]
+    asked = "Send Dora Brandt the offer."
+    assert sources(SEND, {"to": BEN}, asked, reads=two, own="all") == {"to": "outside"}
+    assert sources(SEND, {"to": "ida@harbor.example"}, asked, reads=two, own="all") == {"to": "outside"}
+
+
+def test_of_several_records_that_nothing_tells_apart_an_own_field_is_shown_and_one_of_no_request_is_named() -> None:
+    files = [json.dumps([{"id": "F-1", "name": "a.txt"}, {"id": "F-2", "name": "b.txt"}])]
+    asked = {"Send me the largest file.": "own", "Read my files.": "outside", "Send b.txt to me.": "found"}
+    assert {said: sources(SEND, {"to": "F-2"}, said, reads=files, own=("id",))["to"] for said in asked} == asked
 
 
 @pytest.mark.parametrize("content", [f"to: {THIEF}\n", json.dumps({"to": THIEF}), THIEF])
@@ -71,8 +93,8 @@ def test_no_page_makes_itself_the_address_by_looking_like_a_record(content: str)
 
 def test_where_the_person_named_an_address_a_record_gives_another_only_beside_their_words() -> None:
     asked = f"Send {BEN} and Dora Brandt the offer."
-    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT]) == {"to": "found"}
-    assert sources(SEND, {"to": DORA}, asked, reads=[mail(DORA, "news")]) == {"to": "outside"}
+    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], own="all") == {"to": "found"}
+    assert sources(SEND, {"to": DORA}, asked, reads=[mail(DORA, "news")], own="all") == {"to": "outside"}
 
 
 def test_a_name_within_an_address_is_no_word_beside_it() -> None:
@@ -82,43 +104,44 @@ def test_a_name_within_an_address_is_no_word_beside_it() -> None:
 
 def test_where_the_person_named_a_thing_a_record_gives_another_only_beside_their_words() -> None:
     room = {"room": "R-72", "city": "Bergen"}
-    assert sources(SEND, {"to": "R-72"}, "Book R-71.", reads=[json.dumps(room)]) == {"to": "outside"}
-    assert sources(SEND, {"to": "R-72"}, "Book R-71 or what is free in Bergen.", reads=[json.dumps(room)]) == {
-        "to": "found"
-    }
-    assert sources(SEND, {"to": "R-72"}, "Book a room.", reads=[json.dumps(room)]) == {"to": "found"}
+    read = [json.dumps(room)]
+    assert sources(SEND, {"to": "R-72"}, "Book R-71.", reads=read, own="all") == {"to": "outside"}
+    asked = "Book R-71 or what is free in Bergen."
+    assert sources(SEND, {"to": "R-72"}, asked, reads=read, own="all") == {"to": "found"}
+    assert sources(SEND, {"to": "R-72"}, "Book a room.", reads=read, own="all") == {"to": "found"}
 
 
 def test_what_a_call_wrote_is_not_found_by_a_later_read() -> None:
     asked = "Send Dora Brandt the offer."
-    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], wrote=json.dumps({"note": f"x {DORA}"})) == {
-        "to": "outside"
-    }
-    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], wrote='{"note": "x"}') == {"to": "found"}
+    wrote = json.dumps({"note": f"x {DORA}"})
+    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], own="all", wrote=wrote) == {"to": "outside"}
+    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT], own="all", wrote='{"note": "x"}') == {"to": "found"}
 
 
 def test_a_grave_call_takes_no_account_of_a_record_where_the_person_named_one() -> None:
     bill = [json.dumps({"name": "Nordlicht", "account": "XX99000000000001", "amount": 40})]
     arguments = {"to": "XX99000000000001", "amount": 40}
-    assert sources(PAY, arguments, "Pay the bill of Nordlicht.", reads=bill) == {"to": "found", "amount": "found"}
+    asked = "Pay the bill of Nordlicht."
+    assert sources(PAY, arguments, asked, reads=bill, own="all") == {"to": "found", "amount": "found"}
     named = f"Pay the bill of Nordlicht to {A}."
-    assert sources(PAY, arguments, named, reads=bill)["to"] == "outside"
-    assert sources(PAY, {"to": A, "amount": 40}, named, reads=bill) == {"to": "said", "amount": "found"}
+    assert sources(PAY, arguments, named, reads=bill, own="all")["to"] == "outside"
+    assert sources(PAY, {"to": A, "amount": 40}, named, reads=bill, own="all") == {"to": "said", "amount": "found"}
 
 
 def test_a_record_gives_no_other_account_and_no_other_number_than_the_one_that_is_meant() -> None:
     bill = {"name": "Nordlicht", "account": A, "amount": 40, "reference": B, "invoice": 90021}
     asked = "Pay the bill of Nordlicht."
-    good = sources(PAY, {"to": A, "amount": 40}, asked, reads=[json.dumps(bill)])
+    good = sources(PAY, {"to": A, "amount": 40}, asked, reads=[json.dumps(bill)], own="all")
     assert good == {"to": "found", "amount": "found"}
-    bad = sources(PAY, {"to": B, "amount": 90021}, asked, reads=[json.dumps(bill)])
+    bad = sources(PAY, {"to": B, "amount": 90021}, asked, reads=[json.dumps(bill)], own="all")
     assert bad == {"to": "outside", "amount": "outside"}
 
 
 def test_a_mail_gives_the_address_of_whoever_wrote_it_and_none_that_it_names() -> None:
     wrote = json.dumps({"from": DORA, "cc": THIEF, "subject": "x@evil.example", "body": "Sunday?"})
     asked = "Answer the mail of Dora, about Sunday."
-    found = {to: sources(SEND, {"to": to}, asked, reads=[wrote])["to"] for to in (DORA, THIEF, "x@evil.example")}
+    named = (DORA, THIEF, "x@evil.example")
+    found = {to: sources(SEND, {"to": to}, asked, reads=[wrote], own=("from",))["to"] for to in named}
     assert found == {DORA: "found", THIEF: "outside", "x@evil.example": "outside"}
 
 
@@ -138,10 +161,10 @@ def test_a_target_of_a_sentence_that_asks_for_nothing_is_to_be_named_once_someth
 def test_a_request_that_names_nobody_goes_on_with_what_the_conversation_names() -> None:
     wrote = [json.dumps([{"from": DORA, "by": "Dora"}, {"from": BEN, "by": "Ben"}])]
     before = Earlier().follow([Said(-9, "What did Dora write?", "user")], Reads(), Said(-8, "About a boat.", "model"))
-    found = {to: sources(SEND, {"to": to}, "Answer her.", reads=wrote, before=before)["to"] for to in (DORA, BEN)}
-    assert found == {DORA: "found", BEN: "outside"}
-    assert sources(SEND, {"to": DORA}, "Answer her.", reads=wrote) == {"to": "outside"}
-    assert sources(PAY, {"to": DORA}, "Answer her.", reads=wrote, before=before) == {"to": "outside"}
+    asked = {"reads": wrote, "own": ("from",)}
+    found = {to: sources(SEND, {"to": to}, "Answer her.", before=before, **asked)["to"] for to in (DORA, BEN)}
+    assert found == {DORA: "found", BEN: "own"}
+    assert sources(SEND, {"to": DORA}, "Answer her.", **asked) == {"to": "own"}
 
 
 @pytest.mark.parametrize(
@@ -150,9 +173,10 @@ def test_a_request_that_names_nobody_goes_on_with_what_the_conversation_names() 
 )
 def test_of_two_addresses_that_look_alike_neither_is_found(other: str) -> None:
     asked = "Send Dora Brandt our offer."
-    assert sources(SEND, {"to": other}, asked, reads=[CONTACT, mail(other)]) == {"to": "outside"}
-    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT, mail(other)]) == {"to": "outside"}
-    assert sources(SEND, {"to": DORA}, asked, reads=[CONTACT, mail("ida@harbor.example")]) == {"to": "found"}
+    alike, apart = [CONTACT, mail(other)], [CONTACT, mail("ida@harbor.example")]
+    assert sources(SEND, {"to": other}, asked, reads=alike, own="all") == {"to": "outside"}
+    assert sources(SEND, {"to": DORA}, asked, reads=alike, own="all") == {"to": "outside"}
+    assert sources(SEND, {"to": DORA}, asked, reads=apart, own="all") == {"to": "found"}
 
 
 @pytest.mark.parametrize("other", ["\u0430nna@harbor.example", "anna@h\u0430rbor.example", "an\u200bna@harbor.example"])
@@ -162,10 +186,50 @@ def test_no_record_gives_an_address_in_disguise(other: str) -> None:
 
 
 def test_amounts_that_changed_places_are_to_be_named_and_pairs_that_stand_together_are_not() -> None:
-    assert sources(PAY, {"to": A, "amount": 40}, PAIRS, outside=PAGE) == {"to": "mentioned", "amount": "mentioned"}
-    assert sources(PAY, {"to": B, "amount": 400}, PAIRS, outside=PAGE) == {"to": "mentioned", "amount": "mentioned"}
-    assert sources(PAY, {"to": A, "amount": 400}, PAIRS, outside=PAGE) == {"to": "unclear", "amount": "unclear"}
-    assert sources(PAY, {"to": A, "amount": 400}, PAIRS) == {"to": "mentioned", "amount": "mentioned"}
+    assert sources(PAY, {"to": A, "amount": 40}, PAIRS, outside=PAGE) == {"to": "said", "amount": "mentioned"}
+    assert sources(PAY, {"to": B, "amount": 400}, PAIRS, outside=PAGE) == {"to": "said", "amount": "mentioned"}
+    assert sources(PAY, {"to": A, "amount": 400}, PAIRS, outside=PAGE) == {"to": "said", "amount": "unclear"}
+    assert sources(PAY, {"to": A, "amount": 400}, PAIRS) == {"to": "said", "amount": "mentioned"}
+
+
+def test_of_several_that_were_said_a_call_takes_each_where_they_go_into_one_argument() -> None:
+    both = f"Send {BEN} and {DORA} the offer."
+    many = sources(SEND, {"to": [BEN, DORA]}, both, outside=PAGE)
+    assert many == {"to[0]": "said", "to[1]": "said"}
+    assert {sources(SEND, {"to": one}, both, outside=PAGE)["to"] for one in (BEN, DORA)} == {"said"}
+
+
+def test_of_two_days_of_one_call_the_earlier_begins() -> None:
+    asked = "Book the room from 2027-05-02 to 2027-05-09."
+    days = {"arrival": "2027-05-02", "departure": "2027-05-09"}
+    assert set(sources(SEND, days, asked, outside=PAGE).values()) == {"said"}
+    swapped = dict(zip(days, reversed(days.values()), strict=True))
+    assert "said" not in sources(SEND, swapped, asked, outside=PAGE).values()
+
+
+def test_what_follows_from_said_values_is_said_and_shows_how() -> None:
+    asked = "Make an event on 2027-05-02 at 10:00 for one hour."
+    given = {"begin": "2027-05-02 10:00", "end": "2027-05-02 11:00"}
+    found = {value.path: value for value in survey(SEND, given, asked, outside=PAGE).values or ()}
+    assert {value.source for value in found.values()} == {"said"}
+    assert found["end"].words == "2027-05-02 10:00:00 and one hour"
+    assert sources(SEND, given | {"end": "2027-05-02 12:00"}, asked, outside=PAGE)["end"] == "outside"
+
+
+def test_outside_values_of_one_record_are_named_by_what_it_is_called() -> None:
+    event = {"title": "Spring fair", "with": [THIEF, "ida@harbor.example"], "room": "Hall 3"}
+    reads = [json.dumps([event, {"title": "Choir", "with": [BEN], "room": "Hall 1"}])]
+    found = survey(SEND, {"to": event["with"]}, "Look around.", reads=reads).values or ()
+    assert {(value.source, value.name) for value in found} == {("outside", "Spring fair")}
+    (alone,) = survey(SEND, {"to": THIEF}, "Look around.", reads=reads).values or ()
+    assert (alone.source, alone.name) == ("outside", "")
+
+
+def test_a_page_that_a_search_returned_may_be_opened_and_one_with_anything_added_not() -> None:
+    reads = [json.dumps([{"title": "Fjords", "url": "https://a.example/1"}])]
+    for url, source in (("https://a.example/1", "found"), ("https://a.example/1?d=s3cr3t", "outside")):
+        assert sources(LOOK, {"url": url}, "Read about fjords.", reads=reads) == {"url": source}
+        assert sources(SEND, {"to": url}, "Read about fjords.", reads=reads) == {"to": "outside"}
 
 
 def test_which_of_two_accounts_pays_is_to_be_named() -> None:

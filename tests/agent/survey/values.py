@@ -12,7 +12,15 @@ from foregate.evidence.state.task import TaskState
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import Origin, Survey, ToolCall
-from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import (
+    OBSERVER,
+    Capabilities,
+    Effect,
+    OwnFields,
+    ResourceKind,
+    TargetParameter,
+    ToolSpec,
+)
 from foregate.schemas.turn import Said
 
 SENDS = Capabilities(external_side_effect=True, needs_approval=False, reversible=False)
@@ -32,6 +40,7 @@ def survey(
     *,
     reads: Sequence[str] = (),
     outside: str = "",
+    own: OwnFields = (),
     asked: str = "{}",
     used: Sequence[str] = (),
     wrote: str = "",
@@ -41,7 +50,8 @@ def survey(
 ) -> Survey:
     """Return what looking finds.
 
-    `outside` came from outside, `reads` returned records, `used` keys are used up, a call `wrote` before the reads.
+    `outside` came from outside, `reads` returned records, whose `own` fields their tool assigns, `used` keys are used
+    up, a call `wrote` before the reads.
     `texts` are what tools returned, each with the tool and its target. What came `before` stands in the messages and
     reads of the task before this one.
     """
@@ -51,7 +61,7 @@ def survey(
         state.task.add_message(Said(seq, text, "user"), "")
         state.atoms.add_text(text, Origin.USER, seq)
     for seq, text in enumerate(reads, 20):
-        state.task.reads.add(seq, "read_mails", asked, text)
+        state.task.reads.add(seq, "read_mails", asked, text, own)
     for seq, text in enumerate([*reads, *filter(None, [outside])], 20):
         state.atoms.add_text(text, Origin.EXTERNAL, seq)
         state.outside_since, state.heard[seq] = state.outside_since or seq, "read_mails"

@@ -63,6 +63,7 @@ def test_null_takes_out_an_entry_and_stands_nowhere_else() -> None:
     for path in PATHS:
         entry = path[:-1] in (
             ("tools",),
+            ("sources",),
             ("commands", "read_only"),
             ("commands", "reads"),
             ("commands", "access"),
@@ -83,7 +84,9 @@ def nest(path: tuple[str, ...], value: Data) -> Data:
 
 
 VALUES = (
-    st.sampled_from([None, 0, 1, -1, 1000, 1001, True, "off", "enforce", "x", "", "scope", "4", "deny", "file", "edit"])
+    st.sampled_from(
+        [None, 0, 1, -1, 1000, 1001, True, "off", "enforce", "all", "x", "", "scope", "4", "deny", "file", "edit"]
+    )
     | st.sampled_from([[], {}, ["x"], ["edit"], ["secret"], [1], {"x": 1}, {"some": {}}, {"options": []}, [["a", "b"]]])
     | st.integers(-10, 10**9)
 )

@@ -93,6 +93,23 @@ def test_null_takes_out_an_entry_of_tools_and_commands_and_of_nothing_else(file:
     assert refused(file, "limits:\n").startswith(":1: `limits` is empty; allowed is a mapping with the keys `turns`")
 
 
+def test_what_sources_say_of_a_value_that_may_be_of_two_kinds_is_one_sentence(file: Path) -> None:
+    file.write_text("sources: {mail: {own: id}, crm: {own: [1, 2]}, x: {own: all}, y: {own: [id]}}\n")
+    assert [said.removeprefix(str(file)).partition(" is ")[0] for said in check_policy_file(file)] == [
+        ":1: `sources.crm.own`",
+        ":1: `sources.mail.own`",
+    ]
+
+
+def test_sources_are_laid_over_each_other_by_tool_and_null_takes_one_out(file: Path) -> None:
+    loaded = user(file, "sources: {crm: {own: all}, mail: {own: [id], destination: own}, x: null}\n")
+    assert {name: (entry.own, entry.destination) for name, entry in loaded.policy.sources.items()} == {
+        "crm": ("all", ""),
+        "mail": (("id",), "own"),
+    }
+    assert loaded.provenance["sources.crm.own"] == "policy.yaml:1"
+
+
 def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file: Path) -> None:
     assert user(file, "").policy.hash == default_policy().hash
     assert user(file, "limits: {turns: 60}").policy.hash == default_policy().hash
@@ -103,7 +120,7 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
     ("text", "says"),
     [
         ("limits:\n  turn: 5\n", ":2: the key `limits.turn` is unknown; did you mean `turns`?"),
-        ("nosuch: 1\n", "the key `nosuch` is unknown; the nearest are `postlude`, `tools`, `scope`; `foregate"),
+        ("nosuch: 1\n", "the key `nosuch` is unknown; the nearest are `sources`, `postlude`, `tools`; `foregate"),
         ("min_chars: 1\n", "the key `min_chars` is unknown; did you mean `narration.min_chars`? `foregate"),
         ("plan:\n  qqqq: 1\n", "` lists all"),
         ("policy: {plan: {mode: off}}\n", "the key `policy` is unknown; leave it out, and write `plan` one level up"),
@@ -130,6 +147,14 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("rules: {list: [{id: a, then: ask, tool: x, command: []}]}\n", "has an empty `command`"),
         ("rules: {list: [{id: a, then: allow, tool: run_command, command: }]}\n",
          ":1: `rules.list.a.command` is empty; allowed is a list, each entry text"),
+        ("sources: {x: {own: id}}\n",
+         ':1: `sources.x.own` is `"id"`; allowed is a list, each entry text, or `all`'),
+        ("sources: {x: {own: 5}}\n", ":1: `sources.x.own` is `5`; allowed is a list, each entry text, or `all`"),
+        ("sources:\n  x: {own: [id, 5]}\n", ":2: `sources.x.own` is a list; allowed is a list, each entry text, or"),
+        ("sources: {x: {own: }}\n", ":1: `sources.x.own` is empty; allowed is a list, each entry text, or `all`"),
+        ("sources: {x: {owns: all}}\n", ":1: the key `sources.x.owns` is unknown; did you mean `own`?"),
+        ("sources: {x: all}\n", '`sources.x` is `"all"`; allowed is a mapping with the keys `own`, `destination`'),
+        ("sources: {x: {destination: there}}\n", '`sources.x.destination` is `"there"`; allowed is one of'),
         ("tools: {x: {effect: }}\n", ":1: `tools.x.effect` is empty; allowed is one of `observation`"),
         ("rules: {list: [{id: a, then: ask, protected: [x]}]}\n", "allowed are `outside_workspace`"),
         ("rules: {list: [{id: a, then: ask, capability: [x]}]}\n", "allowed are `read_only`"),

@@ -168,6 +168,7 @@ COMMANDS = {
             "undo": CommandPlace("Bring back the former version of your policy file.", "policy_set"),
             "shadow": CommandPlace("Report what gates in shadow would have done.", "policy_explain"),
             "show": CommandPlace("Show what holds and where it comes from.", "policy_show"),
+            "sources": CommandPlace("List whose fields tools return.", "policy_show"),
             "suggest": CommandPlace("Show what labels say of a change.", "policy_suggest"),
             "sweep": CommandPlace("Count what every value of a key would have done.", "policy_sweep"),
             "test": CommandPlace("Judge test cases under a policy.", "policy_test"),

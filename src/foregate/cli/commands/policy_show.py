@@ -1,10 +1,12 @@
-"""`foregate policy show`, `check`, `new` and `schema`: what holds, whether a file can be used, and a first one."""
+"""`foregate policy show`, `sources`, `check`, `new` and `schema`: what holds, and whether a file can be used."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +16,13 @@ from foregate.cli.commands.policy import File, app, require_folder
 from foregate.policy.source.load import SHIPPED, resolve_policy_file
 from foregate.policy.source.shipped import FOLDER
 from foregate.schemas.errors import UsageError
-from foregate.views.terminal.exit_codes import COMPLETED, USAGE
+from foregate.views.terminal.exit_codes import COMPLETED, USAGE, run_async
+
+if TYPE_CHECKING:
+    from foregate.policy.policy import Policy
+    from foregate.schemas.event import Event
+    from foregate.schemas.strict_json import Json
+    from foregate.schemas.tool_spec import ToolSpec
 
 
 @app.command("show")
@@ -39,6 +47,65 @@ def show(
     for line in format_policy(loaded, effective):
         options.print_text(line)
     options.print_text(f"# shipped, for --policy NAME: {', '.join(SHIPPED)}")
+
+
+@app.command("sources")
+def list_sources(
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")
+    ] = "last",
+    as_json: options.AsJson = False,
+) -> None:
+    """List which fields of the tools of a session nobody outside can write, who says so, and how often it read each."""
+    from foregate.assembly.home import find_session, open_home_log
+    from foregate.cli.commands.listing import Forms, show_list
+    from foregate.evidence.state.recorded_turns import LAYING, InForce
+    from foregate.policy.source.load import restore_policy
+    from foregate.views.terminal.listing import Column, Listing
+
+    columns = (
+        Column("tool", head="TOOL"),
+        Column("reads", "number", head="READ"),
+        Column("by", head="SAID BY", show=lambda row: row["by"] or "nobody"),
+        Column("own", "texts", head="OWN", show=lambda row: ", ".join(row["own"]) or "-"),
+        Column("destination", head="SENDS TO", show=lambda row: row["destination"] or "-"),
+    )
+    with open_home_log() as log:
+        name = run_async(find_session(log, session))
+        events = run_async(log.read(name, kinds=(*LAYING, "tool_finished")))
+    policy, catalogue = InForce.of(events).require()
+    rows = build_source_rows(catalogue, restore_policy(dict(policy)), Counter(_list_reads(events)))
+    show_list(Listing("tool", columns), rows, Forms(as_json=as_json))
+
+
+def build_source_rows(catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapping[str, int]) -> list[dict[str, Json]]:
+    """Return a row for each tool that returned something or is declared, and for each entry of no tool there is."""
+    from foregate.policy.risk.declared import find_declarer, find_own_fields, has_own_destination
+
+    rows: list[dict[str, Json]] = []
+    specs = list(catalogue)
+    for spec in specs:
+        own, by = find_own_fields(spec, policy), find_declarer(spec, policy)
+        destination = "own" if has_own_destination(spec, policy) else ""
+        if reads.get(spec.name, 0) or (by and spec.provenance != "builtin"):
+            fields: list[Json] = [own] if isinstance(own, str) else [*own]
+            rows.append(_build_source_row(spec.name, reads.get(spec.name, 0), by, fields, destination))
+    known = {name for spec in specs for name in (spec.name, spec.provenance)}
+    unknown = "policy, for a tool that is not there"
+    rows += [_build_source_row(name, 0, unknown, [], "") for name in policy.sources if name not in known]
+    return rows
+
+
+def _build_source_row(tool: str, reads: int, by: str, own: list[Json], destination: str) -> dict[str, Json]:
+    return {"tool": tool, "reads": reads, "by": by, "own": own, "destination": destination}
+
+
+def _list_reads(events: Iterable[Event]) -> Iterator[str]:
+    from foregate.schemas.event_body import ToolFinished
+
+    for event in events:
+        if isinstance(event.body, ToolFinished) and event.body.ok and not event.body.changes:
+            yield event.body.tool
 
 
 @app.command("check")

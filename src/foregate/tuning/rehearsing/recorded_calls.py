@@ -176,7 +176,8 @@ class RecordedRunner(CallRunner):
         if fate.started is None:
             assert fate.answered is not None
             return CallNotStarted(fate.answered.code, fate.answered.message)
-        started = replace(build_start(permit, facts, fate.started.before, early=False, look=None), snapshot="")
+        started = build_start(permit, facts, fate.started.before, early=False, look=None)
+        started = replace(started, snapshot="", own=fate.started.own)
         await self.session.record(Draft(started, actor))
         if fate.sandbox is None and fate.end is None:
             # The process ended while it ran.

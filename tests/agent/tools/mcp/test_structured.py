@@ -37,7 +37,10 @@ PAY = {
     "amounts": ["amount"],
     "texts": [],
 }
-KEYS = {"tools": {**{f"bills.{name}": QUIET for name in (*PAID, "differing")}, "bills.pay": PAY}}
+KEYS = {
+    "tools": {**{f"bills.{name}": QUIET for name in (*PAID, "differing")}, "bills.pay": PAY},
+    "sources": {"mcp:bills": {"own": ["account", "amount"]}},
+}
 BILL = {"account": "XX11200030004000", "amount": 40}
 BETWEEN = "(the structured content)"
 TEXTS = st.text(alphabet='ab1 ,;|-:{}[]"\n\t', max_size=30)

@@ -1,0 +1,49 @@
+"""`foregate policy sources`: which fields nobody outside can write, who says so, and what was read undeclared."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from foregate.cli.commands.policy_show import build_source_rows
+from foregate.schemas.tool_spec import OBSERVER, Declaration, Effect, ToolSpec
+from tests.cli.conftest import Cli, parse_lines
+from tests.policies import policy_with
+
+
+def tool(name: str, provenance: str = "python", **more: object) -> ToolSpec:
+    bare = ToolSpec(name, name, {"type": "object"}, Effect.OBSERVATION, OBSERVER, provenance=provenance)
+    return replace(bare, **more)
+
+
+def test_each_tool_that_was_read_or_is_declared_stands_with_who_says_so() -> None:
+    declared = Declaration("reads", "h", own=("total",))
+    tools = [
+        tool("find_contact", own=("email",)),
+        tool("read_mails"),
+        tool("list_orders", "mcp:shop", own="all", declared=declared),
+        tool("get_room", "mcp:rooms", own=("id",)),
+        tool("hand_over", destination="own"),
+        tool("read_file", "builtin"),
+        tool("never_called"),
+    ]
+    policy = policy_with({"sources": {"mcp:rooms": {"own": "all"}, "find_lost": {"own": ["id"]}}})
+    rows = build_source_rows(tools, policy, Counter(["read_mails", "read_mails", "read_file"]))
+    assert [(row["tool"], row["reads"], row["by"], row["own"], row["destination"]) for row in rows] == [
+        ("find_contact", 0, "author", ["email"], ""),
+        ("read_mails", 2, "", [], ""),
+        ("list_orders", 0, "person", ["total"], ""),
+        ("get_room", 0, "policy", ["all"], ""),
+        ("hand_over", 0, "author", [], "own"),
+        ("read_file", 1, "author", [], ""),
+        ("find_lost", 0, "policy, for a tool that is not there", [], ""),
+    ]
+
+
+def test_the_tools_of_the_newest_session_are_listed_with_what_it_read(cli: Cli) -> None:
+    cli("run", "read a.txt")
+    code, out, err = cli("policy", "sources", "--json")
+    assert (code, err) == (0, "")
+    assert [(row["tool"], row["by"]) for row in parse_lines(out) if row["reads"]] == [("read_file", "author")]
+    assert cli("policy", "sources", "nosuch")[0] == 2
