@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,7 +28,6 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.lookalike import is_lookalike
 from foregate.schemas.tool_call import EvidenceKind, Origin, Trust
 from foregate.schemas.tool_spec import OwnFields, Resource, ResourceKind
 from foregate.schemas.turn import Said
@@ -75,7 +74,7 @@ class WantedField(NamedTuple):
     values of the call: a record with more of them comes first.
 
     A read that was asked with the value is no evidence of it, unless `echoes` are, nor one of an event before which
-    `is_written` says that the session wrote it.
+    `is_written` says that the session wrote it. `only_looks` takes what looks returned, and nothing that a change did.
     """
 
     told: AbstractSet[str]
@@ -84,6 +83,7 @@ class WantedField(NamedTuple):
     gives: Callable[[Record, str, bool], bool] = lambda record, name, is_own: True
     echoes: bool = False
     is_written: Callable[[int], bool] = lambda seq: False
+    only_looks: bool = False
 
     @property
     def said(self) -> SaidText:
@@ -97,14 +97,16 @@ class Reads:
     _reads: dict[str, _ReadResult] = field(default_factory=dict)
     _size: int = 0
 
-    def add(self, seq: int, tool: str, arguments_raw: str, content: str, own: OwnFields = ()) -> None:
-        """Keep what event `seq` says a read returned; the same read again only makes the earlier one the newest.
+    def add(
+        self, seq: int, tool: str, arguments_raw: str, content: str, own: OwnFields = (), *, is_change: bool = False
+    ) -> None:
+        """Keep what event `seq` says a call returned; the same again only makes the earlier one the newest.
 
-        `own` are the fields that nobody outside can write. Beyond the bounds the oldest go first; a text too long to
-        have records is not kept.
+        `own` are the fields that nobody outside can write, `is_change` tells a change from a look. Beyond the bounds
+        the oldest go first; a text too long to have records is not kept.
         """
         if len(content) <= LONGEST:
-            self._keep(_ReadResult(seq, tool, arguments_raw, content, own))
+            self._keep(_ReadResult(seq, tool, arguments_raw, content, own, is_change))
 
     def take(
         self,
@@ -117,7 +119,8 @@ class Reads:
         """Keep the result of a call where its records may give a value; `carriers` are what the session changed."""
         if started is not None and is_record(started, body, carriers):
             own: OwnFields = "all" if body.origin is Origin.WORKSPACE else started.own
-            self.add(seq, body.tool, arguments_raw, body.content, own)
+            is_change = started.side_effect != "pure"
+            self.add(seq, body.tool, arguments_raw, body.content, own, is_change=is_change)
 
     def join(self, newer: Reads) -> Reads:
         """Return the reads of both, within the bounds of one."""
@@ -143,17 +146,17 @@ class Reads:
             places = index.find_places(value)
             if not places or (not wanted.echoes and _is_echo(read.arguments, value, text)):
                 continue
-            if wanted.is_written(read.seq):
+            if wanted.is_written(read.seq) or (wanted.only_looks and read.is_change):
                 continue
-            for record, name in places:
+            for number, name in places:
+                record = index.records[number]
                 is_own = read.own == "all" or name in read.own
                 if not wanted.gives(record, name, is_own):
                     continue
                 if (listing := listings.get((read.tool, name, whole))) is None:
                     indexes = self._list_indexes(read.tool, whole=whole)
                     listing = listings[read.tool, name, whole] = ToolListing.build(indexes, name, value, wanted.said)
-                told = index.list_told(record, wanted.said)
-                words, is_meant, is_open = listing.tell_apart(record, value, told, read.arguments)
+                words, is_meant, is_open = listing.tell_apart(index, number, value, read.arguments)
                 rank = is_own, is_meant, len({one.value for one in record.fields} & wanted.beside)
                 if best is None or rank > best[0]:
                     where = read.seq, read.tool, _show(name), _format_place(record)
@@ -175,7 +178,7 @@ class Reads:
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
-        return any(is_lookalike(value, known) for read in self._reads.values() for known in _open_read(read).places)
+        return any(_open_read(read).has_lookalike(value) for read in self._reads.values())
 
     def find_link(self, url: Value, is_said: Callable[[Value], bool]) -> FoundValue | None:
         """Return the first read of a page the person named that links a URL of the same host in so many characters."""
@@ -186,11 +189,6 @@ class Reads:
                 if is_said(page) and url in map(read_value, _LINK.findall(read.content)):
                     return FoundValue(read.seq, read.tool, "", "")
         return None
-
-
-def leave_out(record: Record, value: Value) -> Record:
-    """Return a record without the fields that hold a value."""
-    return replace(record, fields=tuple(one for one in record.fields if one.value != value))
 
 
 def may_have_written(written: Written, value: Value, text: str, before: int) -> bool:
@@ -208,6 +206,7 @@ class _ReadResult:
     arguments: str
     content: str
     own: OwnFields = ()
+    is_change: bool = False
 
 
 _INDEXES: WeakKeyDictionary[_ReadResult, ValueIndex] = WeakKeyDictionary()
@@ -330,9 +329,8 @@ def find_origin(started: ToolStarted | None, body: ToolFinished) -> Origin:
     among them, so that nobody outside can have written anything of it."""
     if started is None or started.own != "all" or not body.ok or body.dropped:
         return body.origin
-    records = read_records(body.content) or read_lines(body.content)
-    fields = [field for record in records for field in record.fields]
-    is_own = bool(fields) and not any(is_prose(field.text) for field in fields)
+    fields = [field for record in read_records(body.content) for field in record.fields]
+    is_own = bool(fields) and not any(is_prose(field.text) or is_prose(field.name) for field in fields)
     return Origin.WORKSPACE if is_own else body.origin
 
 

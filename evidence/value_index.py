@@ -2,84 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from foregate.evidence.records import Record, list_record_words
+from foregate.schemas.lookalike import is_lookalike
 from foregate.schemas.value import Value
 
-_LONGEST_NAME = 60
-"""Characters of what a person would type to name a record."""
+_SHORTEST_NAME, _LONGEST_NAME = 5, 60
+"""Characters of what a person would type to name a record: no answer such as `y`, `all` or `yes` is one."""
 _MOST_NAMES = 64
 """Names of fields under which a value is looked at: for each of them all records of a tool are compared."""
+_MOST_COMPARED = 1024
+"""Values that an index remembers having looked for among those that look like others."""
 SaidText = tuple[AbstractSet[str], AbstractSet[Value]]
 """The person's words, and the values that they say as a whole."""
-Told = tuple[frozenset[str], frozenset[Value | None]]
+Told = tuple[AbstractSet[str], AbstractSet[Value]]
 """Words of the person's that stand in a record, and its fields that they say as a whole."""
 
 
 @dataclass(slots=True)
 class ValueIndex:
-    """Some records, and for each value the records and fields that hold it."""
+    """Some records by number, and for each value, name of a field and word the records that hold it.
+
+    A read is asked about at every look at a call, so what does not depend on what is asked is made once.
+    """
 
     records: tuple[Record, ...]
-    places: dict[Value, dict[tuple[int, str], Record]] = field(default_factory=dict)
-    words: dict[int, frozenset[str]] = field(default_factory=dict)
-    """The words of records, by where they are in memory: the index holds them."""
+    places: dict[Value, dict[tuple[int, str], None]] = field(default_factory=dict)
+    names: dict[str, set[int]] = field(default_factory=dict)
+    words: dict[str, set[int]] = field(default_factory=dict)
+    lookalikes: dict[Value, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for record in self.records:
+        for number, record in enumerate(self.records):
             for one in record.fields:
+                self.names.setdefault(one.name, set()).add(number)
                 if one.value is not None:
                     # A list within a mapping is as many fields of one name.
-                    self.places.setdefault(one.value, {})[id(record), one.name] = record
+                    self.places.setdefault(one.value, {})[number, one.name] = None
+            for word in list_record_words(record):
+                self.words.setdefault(word, set()).add(number)
 
-    def find_places(self, value: Value) -> list[tuple[Record, str]]:
+    def find_places(self, value: Value) -> list[tuple[int, str]]:
         """Return the records and fields that hold a value, none for one that stands under too many names."""
-        found = [(record, name) for (_, name), record in self.places.get(value, {}).items()]
-        return found if len({name for _, name in found}) <= _MOST_NAMES else []
+        found = self.places.get(value)
+        return [] if found is None or len({name for _, name in found}) > _MOST_NAMES else [*found]
 
-    def list_told(self, record: Record, said: SaidText) -> Told:
-        """Return the person's words that stand in a record, and the fields that they say as a whole."""
-        if (words := self.words.get(id(record))) is None:
-            words = self.words[id(record)] = list_record_words(record)
-        told, wholes = said
-        return words & told, frozenset(one.value for one in record.fields if one.value in wholes)
+    def has_lookalike(self, value: Value) -> bool:
+        """Whether a field holds a value that looks like this one and is another."""
+        if (known := self.lookalikes.get(value)) is None:
+            if len(self.lookalikes) >= _MOST_COMPARED:
+                self.lookalikes.clear()
+            known = self.lookalikes[value] = any(is_lookalike(value, other) for other in self.places)
+        return known
+
+    def list_told(self, said: SaidText, numbers: AbstractSet[int]) -> dict[int, tuple[set[str], set[Value]]]:
+        """Return which of the person's words and whole values stand in each of some records, where any does."""
+        told: dict[int, tuple[set[str], set[Value]]] = {}
+        for word in said[0] & self.words.keys():
+            for number in self.words[word] & numbers:
+                told.setdefault(number, (set(), set()))[0].add(word)
+        for value in said[1] & self.places.keys():
+            for number, _ in self.places[value]:
+                if number in numbers:
+                    told.setdefault(number, (set(), set()))[1].add(value)
+        return told
+
+
+_NOTHING: Told = (frozenset(), frozenset())
 
 
 class ToolListing(NamedTuple):
     """What tells the records of a tool apart that have a field of one name: the most words and whole values of the
     person's that one of them holds and not every other does.
 
-    `common` and `shared` are such words and values that all of them hold. `is_one` tells that all records with the most
-    of them give the value that is looked for, `is_alone` that there is no other record, `is_open` that none holds any.
+    `told` are those that each record holds, by index and number; `common` and `shared` those that all of them hold.
+    `is_one` tells that all records with the most give the value that is looked for, `is_alone` that there is no other.
     """
 
-    common: frozenset[str]
-    shared: frozenset[Value | None]
+    told: dict[tuple[int, int], Told]
+    common: AbstractSet[str]
+    shared: AbstractSet[Value]
     most: tuple[int, int]
     is_one: bool
     is_alone: bool
-    is_open: bool
 
     @classmethod
-    def build(cls, indexes: Iterable[ValueIndex], name: str, value: Value, said: SaidText) -> Self:
+    def build(cls, indexes: Sequence[ValueIndex], name: str, value: Value, said: SaidText) -> Self:
         """Return what tells those records apart that have a field `name`; one of them has."""
-        places = [(index, record) for index in indexes for record in index.records]
-        listed = [(index, record) for index, record in places if any(one.name == name for one in record.fields)]
-        told = [index.list_told(record, said) for index, record in listed]
-        common = frozenset.intersection(*(words for words, _ in told))
-        shared = frozenset.intersection(*(wholes for _, wholes in told))
-        marks = [(len(wholes - shared), len(words - common)) for words, wholes in told]
-        most = max(marks)
-        meant = [record for (_, record), mark in zip(listed, marks, strict=True) if mark == most]
-        is_one = all(any(one.name == name and one.value == value for one in record.fields) for record in meant)
-        is_alone = len({record.fields for _, record in listed}) < 2
-        return cls(common, shared, most, is_one, is_alone, is_open=not any(words or wholes for words, wholes in told))
+        listed = [(index, index.names.get(name, set())) for index in indexes]
+        told: dict[tuple[int, int], Told] = {
+            (id(index), number): held
+            for index, numbers in listed
+            for number, held in index.list_told(said, numbers).items()
+        }
+        total = sum(len(numbers) for _, numbers in listed)
+        words = Counter(word for held, _ in told.values() for word in held)
+        wholes = Counter(whole for _, held in told.values() for whole in held)
+        common = {word for word, count in words.items() if count == total}
+        shared = {whole for whole, count in wholes.items() if count == total}
+        marks = {key: (len(held[1] - shared), len(held[0] - common)) for key, held in told.items()}
+        most = max(marks.values(), default=(0, 0))
+        giving = {
+            (id(index), number) for index in indexes for number, field in index.places.get(value, ()) if field == name
+        }
+        is_one = all(key in giving for key, mark in marks.items() if mark == most)
+        records = (index.records[number] for index, numbers in listed for number in numbers)
+        first = next(records)
+        return cls(told, common, shared, most, is_one, all(record.fields == first.fields for record in records))
 
-    def tell_apart(self, record: Record, value: Value, told: Told, asked: str) -> tuple[frozenset[str], bool, bool]:
+    def tell_apart(self, index: ValueIndex, number: int, value: Value, asked: str) -> tuple[frozenset[str], bool, bool]:
         """Return the person's words that a record holds and not every other does, whether it is the one they mean, and
         whether no record holds any.
 
@@ -87,24 +123,28 @@ class ToolListing(NamedTuple):
         with as many give the same value. A record that is alone is meant where any of the words stands in it, or where
         its read was asked with nothing.
         """
-        words, wholes = told
+        words, wholes = self.told.get((id(index), number), _NOTHING)
         if self.is_alone:
-            itself = list_record_words(Record((), tuple(one for one in record.fields if one.value == value)))
+            fields = index.records[number].fields
+            itself = list_record_words(Record((), tuple(one for one in fields if one.value == value)))
             return frozenset(words - itself), bool(words) or asked.strip() in ("", "{}"), not words
         mark = len(wholes - self.shared), len(words - self.common)
         if mark == (0, 0) or mark != self.most:
-            return frozenset(), False, self.is_open
+            return frozenset(), False, not self.told
         if not self.is_one:
             return frozenset(), False, False
-        return frozenset(words - self.common) or frozenset(words), True, False
+        return frozenset(words - self.common or words), True, False
 
 
-def name_record(record: Record, indexes: Iterable[ValueIndex]) -> str:
+def name_record(record: Record, indexes: Sequence[ValueIndex]) -> str:
     """Return the text by which people would know a record from all others of its tool: words rather than a code."""
-    others = (other for index in indexes for other in index.records if other.fields != record.fields)
-    taken = {one.value for other in others for one in other.fields}
-    named = [one.text.strip() for one in record.fields if one.value not in taken and one.value and is_name(one.value)]
-    shown = [text for text in named if text.isprintable() and len(text) <= _LONGEST_NAME]
+
+    def is_apart(value: Value) -> bool:
+        held = ((index, number) for index in indexes for number, _ in index.places.get(value, ()))
+        return all(index.records[number].fields == record.fields for index, number in held)
+
+    named = [one.text.strip() for one in record.fields if one.value and is_name(one.value) and is_apart(one.value)]
+    shown = [text for text in named if text.isprintable() and _SHORTEST_NAME <= len(text) <= _LONGEST_NAME]
     return min(shown, key=lambda text: (" " not in text, any(map(str.isdigit, text))), default="")
 
 

@@ -28,6 +28,7 @@ from foregate.policy.risk.mandate import (
     is_asked_beside_more,
     is_beyond_plans,
     is_configured,
+    is_proposed,
     list_outside_values,
 )
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
@@ -35,7 +36,7 @@ from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Rulin
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
-from foregate.schemas.turn import SECOND_MANDATE, Turn
+from foregate.schemas.turn import Turn
 
 _ASK = Standing.ASK
 _PASSED = build_pass("approval")
@@ -149,7 +150,7 @@ class ApprovalGate(Struct, frozen=True):
             # What it has changed is asked about, if anything is.
             return ""
         covered = covered or facts.authority == "said"
-        agreed = turn.edition >= SECOND_MANDATE and turn.proposal is not None and facts.authority == "said"
+        agreed = facts.authority == "said" and is_proposed(facts, turn, self.policy)
         if covered and facts.irreversible and facts.high_impact and not (agreed or is_configured(facts, self.policy)):
             rests_on = step or f'"{quote_request(facts)}"'
             return f"it cannot be undone and has high impact; it rests on {rests_on}"

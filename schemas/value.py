@@ -45,15 +45,16 @@ class ArgumentValue(Noun, frozen=True):
     """A value of a call's arguments that says to whom, to what or how much, and where it comes from.
 
     `path` is its place, such as `to` or `items[0].price`. `role` is what its tool declares of it: `target`, `amount`,
-    or `value` for nothing. It is `carried` for text of a read that `name` names, `lost` for a thing a sandbox removed,
-    `secret` for a file whose secret would leave. `text` is the value, shortened as atoms are; `key` is what it is
-    compared by. `seq` is the event that brought it first, 0 for none. `words` tell a person the sentence, or the read
-    with its field. `left` says how many more calls the person's mentions cover. `record` is where a value stands that
-    was read: the tool, the field, and the person's words that tell its record from the others.
+    `choice` for one of a few that it lists, or `value` for nothing. It is `carried` for text of a read that `name`
+    names, `lost` for a thing a sandbox removed, `secret` for a file whose secret would leave. `text` is the value,
+    shortened as atoms are; `key` is what it is compared by. `seq` is the event that brought it first, 0 for none.
+    `words` tell a person the sentence, or the read with its field. `left` says how many more calls the person's
+    mentions cover. `record` is where a value stands that was read: tool, field, and the person's words that tell its
+    record apart. `name` is also what that record is called.
     """
 
     path: str
-    role: Literal["target", "amount", "value", "carried", "lost", "secret"]
+    role: Literal["target", "amount", "value", "choice", "carried", "lost", "secret"]
     text: str
     key: str
     source: Source

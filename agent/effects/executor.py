@@ -138,7 +138,7 @@ async def execute(
     look = prefetched.judged if prefetched is not None else None
     lends = call.name == DELEGATE.name and session.delegates and session.policy.mandate.mode != "off"
     started = build_start(permit, facts, kept, early=early, look=look, lends=lends)
-    if facts.spec is not None and facts.spec.may_need_somebody:
+    if facts.spec is not None and (facts.spec.may_need_somebody or session.policy.sources):
         started = replace(started, own=find_own_fields(facts.spec, session.policy))
     if facts.contained and facts.survey.work == "limited":
         try:

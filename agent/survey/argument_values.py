@@ -79,11 +79,12 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
         return Survey(call.id, declared_effect=found.declared_effect, problem=TOO_MANY)
     grave = is_grave(spec, policy)
     made, named = call.digest in state.task.uses.made, [(leaf.path, value, role) for leaf, value, role in listed]
-    sources = ValueSources(state, policy, spec.name, named, grave=grave, effect=effect, made=made)
+    sources = ValueSources(
+        state, policy, spec.name, named, grave=grave, effect=effect, made=made, schema=spec.parameters
+    )
     values = [_describe(leaf, value, role, spec, sources) for leaf, value, role in listed]
     values = sources.reckon(values, [value for _, value, _ in listed])
-    shared = Counter(value.name for value in values if value.source == "outside")
-    values = [replace(value, name="") if value.name and shared[value.name] < _SEVERAL else value for value in values]
+    values = _keep_shared_names(values)
     leaves = "" if changes else next((write_leaf(leaf.given)[:MOST] for leaf, _, _ in listed), "")
     if leaves or (changes and _reaches_out(spec, effect, policy)):
         counted = {(leaf.path, leaf.given) for leaf, _, _ in listed if isinstance(leaf.given, str)}
@@ -102,6 +103,15 @@ def _describe(leaf: Leaf, value: Value, role: Role, spec: ToolSpec, sources: Val
     if isinstance(leaf.given, bool) or is_choice(leaf, spec):
         return sources.describe_choice(model, leaf.given)
     return sources.describe(model, value, text)
+
+
+def _keep_shared_names(found: Sequence[ArgumentValue]) -> list[ArgumentValue]:
+    """Return values that carry what their record is called only where that names several of them, all of one read."""
+    named = [(value.name, value.seq) for value in found if value.name]
+    shared, reads = Counter(name for name, _ in named), Counter(name for name, _ in {*named})
+    return [
+        replace(value, name="") if shared[value.name] < _SEVERAL or reads[value.name] > 1 else value for value in found
+    ]
 
 
 def _reaches_out(spec: ToolSpec, effect: Effect, policy: Policy) -> bool:

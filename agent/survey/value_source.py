@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from foregate.evidence.reads import FoundValue, Reads, WantedField, leave_out, may_have_written
-from foregate.evidence.records import Record, list_record_words
+from foregate.evidence.reads import FoundValue, Reads, WantedField, may_have_written
+from foregate.evidence.records import Record
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another
 from foregate.policy.risk.candidates import WantedValue
+from foregate.policy.risk.declared import list_properties
 from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
@@ -52,7 +54,7 @@ class ValueSources:
     """Tells where the values of one call come from; `listed` are all of them with path and role, and `grave` calls take
     more than others, as does one that was `made` before in this task with the same arguments.
 
-    `tool` is the name of the tool it calls, `effect` what the call does.
+    `tool` is the name of the tool it calls, `schema` that of its arguments, `effect` what the call does.
     """
 
     def __init__(
@@ -65,13 +67,14 @@ class ValueSources:
         grave: bool,
         effect: Effect,
         made: bool = False,
+        schema: Mapping[str, Json] = MappingProxyType({}),
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
         self.listed = tuple(listed)
         self.values = {value: role for _, value, role in self.listed}
         self.tool, self.grave, self.effect, self.changes = tool, grave, effect, effect.changes
-        self.made = made
+        self.made, self.schema = made, schema
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
         earlier = self.task.earlier
         self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
@@ -126,14 +129,18 @@ class ValueSources:
             return _build(model, "mentioned", self.task.messages[0].seq, "a question of yours")
         if quoted := self.said.quotes(value):
             return _build(model, "outside", quoted, _NOT_OWN)
-        against = self.is_against_proposal(value) or any(map(self.is_unused, self.said.list_rivals(value)))
-        if against or self.wants(model, value, self.said).has_other_said(()):
+        if self.changes and self.is_against_words(model, value):
             return _build(model, "outside", 0, _ANOTHER)
         if read is not None and is_open:
             return _build_read(model, "own", read)
         if not self.outside:
             return _build(model, "unsaid", 0, "")
         return _build_read(model, "outside", read) if read is not None else self.describe_outside(model, text)
+
+    def is_against_words(self, model: ArgumentValue, value: Value) -> bool:
+        """Whether the person said, or agreed to, another value that could stand where this one stands."""
+        rivals = any(map(self.is_unused, self.said.list_rivals(value)))
+        return rivals or self.is_against_proposal(value) or self.want(model, value).has_other_said(())
 
     def is_asked_about(self, value: Value) -> bool:
         """Whether the person says a day and a time, or one of them, in a question at least, and no other such."""
@@ -144,9 +151,8 @@ class ValueSources:
         return True
 
     def reckon(self, described: Sequence[ArgumentValue], values: Sequence[Value]) -> list[ArgumentValue]:
-        """Return the values of the call, one that nobody said as said where it follows from those that were.
-
-        `values` are the same ones as they are compared. A task of another's has no day of its own.
+        """Return the values of the call, those that nobody said as said where they follow from the person's words and
+        other values of the call. `values` are the same ones as they are compared.
         """
         section, today = self.policy.mandate, self.task.since[:_DAY]
         found = []
@@ -161,9 +167,10 @@ class ValueSources:
     def describe_choice(self, model: ArgumentValue, given: Json) -> ArgumentValue:
         """Return one of a few values that the tool lists: said where the person says it, or what it is called.
 
-        `recurring: true` is said by `recurring`, and `one_way` by `one way`. It comes from nowhere else: what was read
-        may want it, and a person sees it.
+        `recurring: true` is said by `recurring`, and `one_way` by `one way`. Else nobody said it: it carries
+        nothing that was read, and takes a plan that names it, or a plain yes.
         """
+        model = replace(model, role="choice") if model.role == "value" else model
         name = _get_name(model.path) if given is True else "" if isinstance(given, bool) else str(given)
         words = [part.group().casefold() for part in NAME_PARTS.finditer(name)]
         for message in self.said.messages if words else ():
@@ -181,19 +188,29 @@ class ValueSources:
         """Whether what was said of a value's kind can only be meant as the call has it.
 
         Of several things that were said the call may take any, and all, where they go into one argument alone, and the
-        person says of this one that the call is for it. Days and times are in order: the earlier one begins.
+        person says of this one that the call is for it. Days and times are in the order in which the tool lists its
+        arguments: the earlier one begins.
         """
         name = _get_name(model.path)
         if value.kind == "moment":
-            moments = [one.normal for _, one, _ in self.listed if is_same_kind(one, value)]
             others = self.said.list_others(value)
-            taken = all(any(has_form(self.values, form) for form in forms) for forms in others)
-            return len(moments) > 1 and taken and moments == sorted(moments)
+            return all(any(has_form(self.values, form) for form in forms) for forms in others) and self.are_in_order(
+                value
+            )
         if model.role == "amount" or value.kind == "number":
             return False
         alike = [one for path, one, _ in self.listed if _get_name(path) != name and are_alike(one, value)]
         targets = [one for path, one, _ in self.listed if _get_name(path) == name]
         return not alike and not is_for_another([value], targets, self.effect, self.tool, self.said, self.policy)
+
+    def are_in_order(self, value: Value) -> bool:
+        """Whether two days or times of the call and more are in order, whatever order the call gives them in."""
+        names = list(list_properties(self.schema))
+        places = [(_get_name(path), one.normal) for path, one, _ in self.listed if is_same_kind(one, value)]
+        if len(places) < 2 or not all(name in names for name, _ in places):
+            return False
+        moments = [moment for _, moment in sorted(places, key=lambda place: names.index(place[0]))]
+        return moments == sorted(moments)
 
     def find_agreed(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> ArgumentValue | None:
         """Return a value as said or found before, where the person agreed to it in the words of the model.
@@ -268,11 +285,12 @@ class ValueSources:
         if is_disguised(value, text) or any(is_lookalike(value, rival) for rival in rivals):
             return None
         reads, told = self.task.reads, self.said.words
-        wanted = self.wants(model, value, self.said, is_agreed=is_agreed)
+        wanted = self.want(model, value, is_agreed=is_agreed)
         echoes = is_agreed and not self.grave and model.role != "target"
         gives = wanted.is_given_by if self.changes else _is_anywhere
         is_written = partial(may_have_written, self.state.written, value, text)
-        field = WantedField(told, self.said.wholes, frozenset(self.values), gives, echoes, is_written)
+        beside = frozenset(self.values)
+        field = WantedField(told, self.said.wholes, beside, gives, echoes, is_written, only_looks=not self.changes)
         read = reads.find(value, text, field)
         if self.changes and (read is None or not read.is_meant) and (is_agreed or self.carries_over(value)):
             before = self.said_before
@@ -289,10 +307,10 @@ class ValueSources:
             return read._replace(is_meant=False)
         return read
 
-    def wants(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> WantedValue:
+    def want(self, model: ArgumentValue, value: Value, *, is_agreed: bool = False) -> WantedValue:
         """Return a value as a record has to give it."""
         is_amount = model.role == "amount"
-        return WantedValue(value, model.path, is_amount, is_agreed, said, self.is_unused, self.policy.mandate)
+        return WantedValue(value, model.path, is_amount, is_agreed, self.said, self.is_unused, self.policy.mandate)
 
     @cached_property
     def every_read(self) -> Reads:
@@ -321,12 +339,6 @@ class ValueSources:
             if matches_text(tool, self.tool) and matches_text(resource, target.normal):
                 return f"the rule `{rule.id}` of the policy"
         return ""
-
-
-def has_word(record: Record, value: Value | None, words: Set[str]) -> bool:
-    """Whether one of the person's words stands in a record beside a value; what the value itself says is none."""
-    beside = leave_out(record, value) if value is not None else record
-    return not words.isdisjoint(list_record_words(beside))
 
 
 def _is_anywhere(record: Record, name: str, is_own: bool) -> bool:

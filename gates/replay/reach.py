@@ -245,11 +245,6 @@ class PolicyChange:
         keys = [(getattr(before.commands, key), getattr(after.commands, key)) for key in RUNNING if self._rules]
         self._runs_otherwise = any(one != other for one, other in keys)
 
-    @property
-    def changes_rules(self) -> bool:
-        """Whether a rule is there under one of the policies alone."""
-        return bool(self._rules)
-
     def can_reach(self, condition: Condition) -> bool:
         """Whether a turn that rests on a condition may be judged, or surveyed, otherwise."""
         if condition[0] == "gate":

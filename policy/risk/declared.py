@@ -54,8 +54,8 @@ def find_own_fields(spec: ToolSpec | None, policy: Policy) -> OwnFields:
 
 
 def has_own_destination(spec: ToolSpec | None, policy: Policy) -> bool:
-    """Whether what a tool sends stays with the operator, as a ticket to their own staff does."""
-    if spec is None:
+    """Whether what a tool sends stays with the operator, as a ticket to their staff does; nothing without mandate."""
+    if spec is None or policy.mandate.mode == "off":
         return False
     entry = find_source_entry(spec, policy)
     return entry.destination == "own" if entry is not None else is_believed(spec, policy) and spec.destination == "own"
@@ -162,7 +162,7 @@ def list_leaves(arguments: Mapping[str, Json], spec: ToolSpec) -> Iterator[Leaf]
     while stack:
         leaf = stack.pop()
         if isinstance(leaf.given, dict) and leaf.given:
-            listed = set(_list_properties(spec.parameters)) if listed is None else listed
+            listed = set(list_properties(spec.parameters)) if listed is None else listed
             for name, given in reversed(leaf.given.items()):
                 stack.append(Leaf(f"{leaf.path}.{name}", leaf.parameter, given))
                 if name not in listed and not _WORD.fullmatch(name):
@@ -174,7 +174,7 @@ def list_leaves(arguments: Mapping[str, Json], spec: ToolSpec) -> Iterator[Leaf]
             yield leaf
 
 
-def _list_properties(schema: Json) -> Iterator[str]:
+def list_properties(schema: Json) -> Iterator[str]:
     """Yield the names of all properties that a schema lists, however deep."""
     stack = [schema]
     while stack:

@@ -109,7 +109,7 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
         lasting = lasting or (resource.access.changes and not resource.restorable)
         touched += resource.entries if resource.entries > 1 else 1
     # What stays with the operator and names nothing, as a note to their own staff, can be followed by another.
-    settled = stays and not lasting and not survey.values
+    settled = stays and not lasting and survey.values == ()
     irreversible = changes and (lasting or not way_back) and not settled
     broad = changes and not contained and touched > policy.scope.max_resources
     high_impact = changes and not contained and capabilities.high_impact_write

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import has_own_destination
 from foregate.policy.risk.direct import is_asked_directly
-from foregate.policy.risk.proposal import list_asking
+from foregate.policy.risk.proposal import list_asking, read_agreed
 from foregate.policy.risk.said import asks_for
 from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Authority, CallFacts
-from foregate.schemas.turn import Said, Turn
-from foregate.schemas.value import ArgumentValue
+from foregate.schemas.turn import SECOND_MANDATE, Said, Turn
+from foregate.schemas.value import ArgumentValue, read_forms
 
 _PLACE = 2
 """What of the record of a found value says where it stands: tool and field; the person's words follow."""
@@ -90,6 +90,19 @@ def is_asked_beside_more(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     said = _list_asking(turn, policy)
     asks = asks_for(facts.effect, facts.call.name, said, policy)
     return asks and not is_asked_directly(facts.effect, facts.call.name, said, policy)
+
+
+def is_proposed(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether the person agreed to a proposal of this very call: it asks for the effect, and names every target and
+    amount. What was agreed to is not shown again."""
+    if turn.proposal is None or turn.edition < SECOND_MANDATE:
+        return False
+    proposed = list_asking(turn.proposal, (), policy)
+    if not asks_for(facts.effect, facts.call.name, proposed, policy):
+        return False
+    agreed = read_agreed(turn.proposal, policy)
+    named = [value.text for value in facts.survey.values or () if value.role in ("target", "amount")]
+    return all(any(agreed.names(form, text) for form in read_forms(text)) for text in named)
 
 
 def is_beyond_plans(facts: CallFacts, turn: Turn, policy: Policy) -> bool:

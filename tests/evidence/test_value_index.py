@@ -138,14 +138,14 @@ def test_a_line_is_told_from_the_lines_that_name_the_same_and_a_tie_means_nobody
 
 def test_a_record_is_called_what_no_other_of_its_tool_is_called_words_before_codes() -> None:
     rows = [
-        {"id": "F1", "to": "GB29", "name": "Rent May", "of": "Ann"},
+        {"id": "F-001", "to": "GB29", "name": "Rent May", "of": "Ann"},
         {"id": "F2", "to": "CH93", "name": "Gas bill", "of": "Ann"},
     ]
     found = [find(keep(json.dumps(rows)), text) for text in ("GB29", "CH93")]
     assert [one and one.called for one in found] == ["Rent May", "Gas bill"]
     more = keep(json.dumps(rows), '{"name": "Rent May"}')
     found = [find(more, text) for text in ("GB29", "CH93")]
-    assert [one and one.called for one in found] == ["F1", "Gas bill"]
+    assert [one and one.called for one in found] == ["F-001", "Gas bill"]
 
 
 def test_a_record_is_not_called_what_another_holds_in_any_field_nor_what_nobody_can_type() -> None:
@@ -166,3 +166,20 @@ def test_no_two_records_of_one_tool_are_called_the_same(table: list[dict[str, st
         assert found is not None
         row = table[int(found.record[1:-1])]
         assert not [other for other in table if other != row and found.called in other.values()]
+
+
+def test_no_record_is_called_what_a_person_types_as_an_answer() -> None:
+    for answer in ("y", "all", "yes", "stop"):
+        rows = [{"to": "GB29", "name": answer}, {"to": "CH93", "name": "Gas bill"}]
+        found = find(keep(json.dumps(rows)), "GB29")
+        assert found is not None
+        assert found.called == ""
+
+
+def test_what_a_change_returned_is_passed_over_where_only_looks_count() -> None:
+    reads = keep()
+    reads.add(1, "post", "{}", json.dumps({"url": "https://a.example/1"}), is_change=True)
+    reads.add(2, "search", "{}", json.dumps({"url": "https://a.example/2"}))
+    urls = ("https://a.example/1", "https://a.example/2")
+    assert [find(reads, url, only_looks=True) is not None for url in urls] == [False, True]
+    assert [find(reads, url) is not None for url in urls] == [True, True]

@@ -129,6 +129,12 @@ def test_a_tool_whose_destination_is_the_operators_own_asks_nobody_while_it_name
     assert isinstance(decide(other), Need)
 
 
+def test_without_a_mandate_a_destination_of_ones_own_changes_nothing() -> None:
+    policy = policy_with({"mandate.mode": "off"})
+    facts = compute_turn_facts(calling("hand_over"), policy, CATALOGUE)["c1"]
+    assert (facts.external, facts.irreversible) == (True, True)
+
+
 def test_what_a_server_says_of_its_destination_counts_for_nothing_and_what_the_operator_says_does() -> None:
     foreign = replace(CATALOGUE["hand_over"], provenance="mcp:desk")
     of = calling("hand_over", says="Is there somebody I can talk to?")
@@ -145,3 +151,17 @@ def test_what_has_high_impact_is_shown_again_only_where_no_proposal_was_agreed_t
     agreed = replace(of, proposal=Said(1, f"Shall I charge {EVE}?", "model"))
     assert isinstance(decide(agreed), Judgement)
     assert isinstance(decide(replace(agreed, edition=SECOND_MANDATE - 1)), Need)
+    for other in ("Shall I remove the mail?", f"Shall I charge {KIM}?", f"I know {EVE}. Shall I look?"):
+        assert isinstance(decide(replace(of, proposal=Said(1, other, "model"))), Need)
+
+
+def test_a_free_bound_covers_no_choice_that_nobody_said_and_one_that_names_it_does() -> None:
+    role = ArgumentValue("role", "choice", "owner", "words:owner", "unsaid")
+    call = ToolCall.of("tell_all", {"role": "owner"}, id="c1")
+    for rule, given, covered in (("free", None, False), ("equals", "owner", True), ("equals", "viewer", False)):
+        of = turn(call, surveys=(Survey("c1", values=(role,)),), says="Tell all of it.")
+        need = decide(of)
+        assert isinstance(need, Need)
+        bound = {"argument": "role", "rule": rule, "value": given}
+        step = {"tool": "tell_all", "effect": None, "uses": 1, "targets": [], "bounds": [bound], "description": "x"}
+        assert isinstance(decide(answered(of, need, blind_plan(step))), Judgement) is covered

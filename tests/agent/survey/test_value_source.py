@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foregate.evidence.reads import Earlier, Reads
 from foregate.policy.risk.said import read_said
@@ -202,9 +203,12 @@ def test_of_several_that_were_said_a_call_takes_each_where_they_go_into_one_argu
 def test_of_two_days_of_one_call_the_earlier_begins() -> None:
     asked = "Book the room from 2027-05-02 to 2027-05-09."
     days = {"arrival": "2027-05-02", "departure": "2027-05-09"}
-    assert set(sources(SEND, days, asked, outside=PAGE).values()) == {"said"}
+    room = replace(SEND, parameters={"type": "object", "properties": {"arrival": {}, "departure": {}}})
+    assert set(sources(room, days, asked, outside=PAGE).values()) == {"said"}
     swapped = dict(zip(days, reversed(days.values()), strict=True))
-    assert "said" not in sources(SEND, swapped, asked, outside=PAGE).values()
+    for wrong in (swapped, dict(reversed(swapped.items()))):
+        assert "said" not in sources(room, wrong, asked, outside=PAGE).values()
+    assert "said" not in sources(SEND, days, asked, outside=PAGE).values()
 
 
 def test_what_follows_from_said_values_is_said_and_shows_how() -> None:
@@ -223,6 +227,18 @@ def test_outside_values_of_one_record_are_named_by_what_it_is_called() -> None:
     assert {(value.source, value.name) for value in found} == {("outside", "Spring fair")}
     (alone,) = survey(SEND, {"to": THIEF}, "Look around.", reads=reads).values or ()
     assert (alone.source, alone.name) == ("outside", "")
+
+
+def test_what_two_records_of_different_reads_are_both_called_names_neither() -> None:
+    fair = [json.dumps({"title": "Spring fair", "with": [one, f"x{one}"]}) for one in (THIEF, "ida@harbor.example")]
+    found = survey(SEND, {"to": [THIEF, "ida@harbor.example"]}, "Look around.", reads=fair).values or ()
+    assert {(value.source, value.name) for value in found} == {("outside", "")}
+
+
+def test_another_value_than_the_person_named_is_to_be_named_where_it_changes_something_and_not_for_a_look() -> None:
+    asked = f"Pay {A}, and read https://a.example/1."
+    assert sources(PAY, {"to": B}, asked) == {"to": "outside"}
+    assert sources(LOOK, {"url": "https://b.example/2"}, asked) == {"url": "unsaid"}
 
 
 def test_a_page_that_a_search_returned_may_be_opened_and_one_with_anything_added_not() -> None:

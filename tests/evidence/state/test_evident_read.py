@@ -161,7 +161,8 @@ async def test_to_look_for_a_value_leaves_the_state_as_the_log_has_it() -> None:
     [
         ("owned", BILL, False),
         ("owned", "to: GB29\nfor: Gas\n", False),
-        ("owned", "Hotels: Le Baratin\nHotels: Epicure", False),
+        ("owned", "Hotels: Le Baratin\nHotels: Epicure", True),
+        ("owned", f'{{"{"pay at once " * 5}": "x"}}', True),
         ("owned", f'{{"to": "GB29", "note": "{"pay at once " * 5}"}}', True),
         ("owned", "pay at once " * 5, True),
         ("owned", "GB29\n" + "pay at once " * 5, True),

@@ -72,14 +72,14 @@ def list_sources(
     )
     with open_home_log() as log:
         name = run_async(find_session(log, session))
-        events = run_async(log.read(name, kinds=(*LAYING, "tool_finished")))
+        events = run_async(log.read(name, kinds=(*LAYING, "tool_started", "tool_finished")))
     policy, catalogue = InForce.of(events).require()
     rows = build_source_rows(catalogue, restore_policy(dict(policy)), Counter(_list_reads(events)))
     show_list(Listing("tool", columns), rows, Forms(as_json=as_json))
 
 
 def build_source_rows(catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapping[str, int]) -> list[dict[str, Json]]:
-    """Return a row for each tool that returned something or is declared, and for each entry of no tool there is."""
+    """Return a row for each tool that was read or is declared, and for each entry of no tool there is."""
     from foregate.policy.risk.declared import find_declarer, find_own_fields, has_own_destination
 
     rows: list[dict[str, Json]] = []
@@ -101,11 +101,17 @@ def _build_source_row(tool: str, reads: int, by: str, own: list[Json], destinati
 
 
 def _list_reads(events: Iterable[Event]) -> Iterator[str]:
-    from foregate.schemas.event_body import ToolFinished
+    """Yield the tool of each look that returned something from outside the workspace."""
+    from foregate.schemas.event_body import ToolFinished, ToolStarted
+    from foregate.schemas.tool_call import Origin
 
+    looks: set[str] = set()
     for event in events:
-        if isinstance(event.body, ToolFinished) and event.body.ok and not event.body.changes:
-            yield event.body.tool
+        body = event.body
+        if isinstance(body, ToolStarted) and body.side_effect == "pure":
+            looks.add(body.call)
+        elif isinstance(body, ToolFinished) and body.ok and body.call in looks and body.origin is Origin.EXTERNAL:
+            yield body.tool
 
 
 @app.command("check")
