@@ -266,7 +266,7 @@ def list_by_decision(index: AuditIndex) -> list[Any]:
 
 def main() -> int:
     """Print each time against its bound; return 1 where one does not hold."""
-    report = Report("audit", "telemetry/queries", "telemetry/log", "src/foregate/cli/commands")
+    report = Report("audit", "telemetry/queries", "telemetry/log", "src/foregate/cli")
 
     def time_it(name: str, act: Callable[[], object], bound: float | None, note: str = "") -> None:
         report.add(name, measure(act) * 1000, "ms", most=bound and bound * 1000, note=note)

@@ -71,7 +71,7 @@ def main() -> int:
         group()
         rounds = [(measure(sweep) * 1000, measure(group) * 1000) for _ in range(ROUNDS)]
         log.close()
-    report = Report("cube", "src/foregate/audit", "src/foregate/tuning")
+    report = Report("cube", "src/foregate/tuning")
     report.add_rounds("a sweep over one grouping", rounds, "ms", most=BOUND, note=f"of {DECISIONS:,} decisions")
     return report.end()
 

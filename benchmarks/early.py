@@ -16,9 +16,9 @@ from typing import Any
 from figures import Report
 
 from foregate.agent.loop.runner import run, run_child_task
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.files import read_file
+from foregate.agent.tools.files import read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy

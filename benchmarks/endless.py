@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from foregate.agent.loop.runner import run_child_task, take_step
+from foregate.agent.models.scripted import answers, calls
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import answers, calls
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.policy.policy import Policy

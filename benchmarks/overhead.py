@@ -26,7 +26,7 @@ from figures import Report
 from jsonschema import Draft202012Validator
 
 from foregate.agent.session.session import Session
-from foregate.agent.tools.builtin.files import edit_file
+from foregate.agent.tools.files import edit_file
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy

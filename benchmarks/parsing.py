@@ -18,7 +18,7 @@ from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import build_dialects
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 

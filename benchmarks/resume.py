@@ -22,7 +22,7 @@ from endless import NAME, SESSION, Endless, opened, turns
 from figures import Report
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse

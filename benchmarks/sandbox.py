@@ -24,10 +24,10 @@ from confining.forbid import forbid_namespaces
 from figures import Report
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.doctor import examine
+from foregate.cli.doctor import examine
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
@@ -249,7 +249,7 @@ def in_child(act: Callable[[], Timed]) -> Timed:
 
 def main() -> int:
     """Print every figure; return 1 where a bound is missed."""
-    report = Report("sandbox", "agent/sandbox", "agent/workspace", "agent/effects")
+    report = Report("sandbox", "agent/sandbox", "agent/workspace", "agent/loop")
     with tempfile.TemporaryDirectory() as root:
         measure(Path(root), report)
     return report.end()

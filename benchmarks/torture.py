@@ -30,7 +30,7 @@ from typing import Any
 from confining.world import State, describe
 from torturing.driver import list_steps
 
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.undo import undo
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event

@@ -160,7 +160,6 @@ def main() -> int:
     given = reader.parse_args()
     report = Report(
         "tuning",
-        "src/foregate/audit",
         "src/foregate/tuning",
         "gates",
         "policy",

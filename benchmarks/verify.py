@@ -21,14 +21,14 @@ from endless import SESSION, opened, turns
 from figures import Report
 from whatif import judged_again
 
-from foregate.audit.pieces import cores
-from foregate.audit.proving import SessionProver
-from foregate.audit.rejudging import judge_sessions_again
 from foregate.schemas import strict_json
 from foregate.schemas.event import GENESIS
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.verify import verify_rows
+from foregate.tuning.pieces import cores
+from foregate.tuning.proving import SessionProver
+from foregate.tuning.rejudging import judge_sessions_again
 
 TURNS = 1000
 MILLION, SECONDS, RATIO, SPEED = 1_000_000, 60, 20, 0.8
@@ -46,7 +46,7 @@ def main() -> int:
     rounds = [(hashed(rows), verified(rows)) for _ in range(11)]
     plain, ours = (min(times) / 1e6 for times in zip(*rounds, strict=True))
     report = Report(
-        "verify", "telemetry/queries", "telemetry/log", "src/foregate/audit", "gates", "evidence", "schemas"
+        "verify", "telemetry/queries", "telemetry/log", "src/foregate/tuning", "gates", "evidence", "schemas"
     )
     note = f"{ours:.1f} ms against {plain:.1f} ms for {len(rows)} events"
     report.add("verifying over hashing", ours / plain, "x", most=RATIO, note=note)

@@ -16,11 +16,11 @@ from pathlib import Path
 from endless import SESSION, opened, policy, turns
 from figures import Report
 
-from foregate.audit.pieces import cores
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.values import compare_policies
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.pieces import cores
 from foregate.tuning.what_if import WhatIf
 
 COUNT = 12_000
@@ -60,7 +60,6 @@ def main() -> int:
     one, many = (statistics.median(speeds) for speeds in zip(*rounds, strict=True))
     report = Report(
         "whatif",
-        "src/foregate/audit",
         "src/foregate/tuning",
         "gates",
         "policy",

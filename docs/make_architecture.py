@@ -23,7 +23,6 @@ CORE = (
     "gates",
     "telemetry.log",
     "agent.survey",
-    "agent.effects",
     "agent.loop",
 )
 """What one must trust for verdicts and the log."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from foregate.cli.commands.app import app
+from foregate.cli.app import app
 from foregate.views.terminal.exit_codes import STATUS
 
 PAGE = Path(__file__).with_name("reference") / "command-line.md"

@@ -12,8 +12,8 @@ from pathlib import Path
 import foregate
 from foregate.agent.dialects.dialect_model import build_dialects, parse_response
 from foregate.agent.dialects.names import SERVICES, Names
-from foregate.agent.testing.model import ScriptedModel, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.models.scripted import ScriptedModel, says
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.model_response import ModelResponse

@@ -12,7 +12,7 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from foregate.cli.commands.demo import run_demo
+from foregate.cli.demo import run_demo
 
 IMAGES = Path(__file__).with_name("images")
 WIDTH = 80

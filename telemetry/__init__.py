@@ -1,1 +1,1 @@
-"""The diagnostics a process writes about itself."""
+"""What a process says about itself: diagnostics, and the mark that it holds a session."""

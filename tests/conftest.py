@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from foregate.agent.models.scripted import ScriptedModel, Step
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, Step
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace import confinement, work_sandbox
 from foregate.agent.workspace.local import LocalWorkspace

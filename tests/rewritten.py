@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas import strict_json
 from foregate.schemas.event import GENESIS
 from foregate.schemas.protocols import Blobs

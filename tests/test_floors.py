@@ -60,7 +60,7 @@ def test_the_floor_test_would_notice_each_kind_of_offence() -> None:
     assert offence("foregate.schemas.event", "foregate.policy.policy")
     assert offence("foregate.policy.risk.facts", "foregate.evidence.state.task")
     assert offence("foregate.agent.session.session", "foregate.agent.loop.runner")
-    assert offence("foregate.agent.tools.tool", "foregate.cli.commands.app")
+    assert offence("foregate.agent.tools.tool", "foregate.cli.app")
     assert offence("foregate.telemetry.log.chain", "foregate")
     assert offence("foregate.agent.loop.runner", "policy.source.load")
     assert not offence("foregate.gates.prelude", "foregate.policy.risk.facts")

@@ -16,7 +16,7 @@ from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.token_reader import TokenFormats, TokenReader, refuse_calls
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.agent.session.elide_results import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
 from foregate.schemas.message import Message, ModelRequest

@@ -1,1 +1,1 @@
-"""The loop: asks the model, has each response judged, does what was allowed, and answers every call."""
+"""The loop: asks the model, has each response judged, and is the only door to effects, which it can undo."""

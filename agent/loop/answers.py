@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.effects.machine_runner import MachineRunner
+from foregate.agent.loop.machine_runner import MachineRunner
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import PERSON

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import product
 from typing import TypeVar
 
-from foregate.agent.effects.executor import find_changed_resource
-from foregate.agent.effects.machine_runner import MachineRunner
 from foregate.agent.loop.answers import answer_remaining, draft_answer
+from foregate.agent.loop.executor import find_changed_resource
 from foregate.agent.loop.internal_calls import run_observation
+from foregate.agent.loop.machine_runner import MachineRunner
 from foregate.agent.loop.sandbox_turn import settle_sandbox
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session

@@ -7,7 +7,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.machine_runner import MachineRunner
+from foregate.agent.loop.machine_runner import MachineRunner
 from foregate.agent.session.call_runner import PrefetchedResult
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.machine_runner import MachineRunner
 from foregate.agent.loop.answers import draft_answer
+from foregate.agent.loop.machine_runner import MachineRunner
 from foregate.agent.session.result import CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from foregate.agent.effects.reconcile import reconcile_calls
-from foregate.agent.effects.undo import UndoReport, undo
 from foregate.agent.loop.answers import answer_remaining
+from foregate.agent.loop.reconcile import reconcile_calls
+from foregate.agent.loop.undo import UndoReport, undo
 from foregate.agent.planning.answering import PlanReport
 from foregate.agent.planning.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
 from foregate.agent.planning.planner import FROM_FILE

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.dialects.foreign_calls import take_response
 from foregate.agent.dialects.json_dialect import parse_text
 from foregate.agent.dialects.names import Names
-from foregate.agent.effects.executor import RUNTIME_LOST
+from foregate.agent.loop.executor import RUNTIME_LOST
 from foregate.agent.planning.asking import AGAIN, FILL_IN
 from foregate.agent.planning.configuration import Configuration, FormattingSection
 from foregate.agent.session.compression import get_measure, plan_compression

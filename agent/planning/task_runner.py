@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from foregate.agent.effects.reconcile import reconcile_calls
+from foregate.agent.loop.reconcile import reconcile_calls
 from foregate.agent.planning import control, filling, next_step
 from foregate.agent.planning.configuration import Configuration, Role, record_other_configuration
 from foregate.agent.session.session import Session

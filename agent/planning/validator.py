@@ -16,7 +16,7 @@ from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.findings import Findings
 from foregate.agent.planning.reader import Reading
 from foregate.agent.planning.targets import PATHS, PathPlace, Targets, list_path_parameters
-from foregate.agent.tools.builtin.project import find_command
+from foregate.agent.tools.project import find_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import ForegateError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.policy.risk.http import normalise_host
+from foregate.schemas.host import normalise_host
 
 MOST_BYTES = 16384
 _RECORD, _HELLO, _SERVER_NAME, _ENCRYPTED_HELLO, _HOST = 22, 1, 0, 0xFE0D, 0

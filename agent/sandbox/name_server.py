@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
-from foregate.policy.risk.http import normalise_host
+from foregate.schemas.host import normalise_host
 
 if TYPE_CHECKING:
     import dns.message

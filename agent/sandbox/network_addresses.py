@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from foregate.policy.risk.http import is_private
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.host import is_private
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host and port; raises OSError when there are none."""

@@ -17,7 +17,7 @@ from foregate.agent.sandbox.guard import KILL, TERMINATE
 from foregate.agent.sandbox.handover import send_request
 from foregate.agent.sandbox.plan import Failure, SandboxPlan
 from foregate.schemas.errors import WorkspaceError
-from foregate.telemetry.log.holder import list_marks
+from foregate.telemetry.holder import list_marks
 
 _ZYGOTE = Path(__file__).resolve().with_name("zygote.py")
 _MOST_LISTENERS = 250

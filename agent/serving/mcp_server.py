@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 
 from foregate.agent.serving.lines import Lines, take_over_input
 from foregate.agent.serving.tool_server import ToolServer
-from foregate.agent.tools.remote.protocol import Response
+from foregate.agent.tools.remote_protocol import Response
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted

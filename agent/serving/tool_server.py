@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.answers import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
-from foregate.agent.tools.remote.protocol import Problem, Response
+from foregate.agent.tools.remote_protocol import Problem, Response
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, ModelError

@@ -16,7 +16,7 @@ from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response as HttpResponse
 
 from foregate.agent.serving.tool_server import CallerConsent, ToolServer, build_refusal
-from foregate.agent.tools.remote.protocol import (
+from foregate.agent.tools.remote_protocol import (
     VERSION,
     Attach,
     Attached,

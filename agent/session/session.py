@@ -21,8 +21,8 @@ from foregate.agent.session.snapshots import fold_session
 from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.tools.builtin.git_push import read_remotes
 from foregate.agent.tools.declarations import Declarations
+from foregate.agent.tools.git_push import read_remotes
 from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import re2
 
-from foregate.agent.tools.builtin.git import resolve_commit
+from foregate.agent.tools.git import resolve_commit
 from foregate.agent.workspace import git_repository
 from foregate.agent.workspace.git_repository import GitRepository
 from foregate.agent.workspace.secret_values import FileSecrets

@@ -15,8 +15,8 @@ from foregate.agent.survey.own_values import find_own_values
 from foregate.agent.survey.remote_survey import OPERANDS, carries_something, survey_remote_call
 from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.survey.self_running import mark_self_running
-from foregate.agent.tools.builtin.commands import list_operands
-from foregate.agent.tools.builtin.http import parse_address
+from foregate.agent.tools.commands import list_operands
+from foregate.agent.tools.http import parse_address
 from foregate.agent.workspace import directory, git_repository
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.workspace import Workspace

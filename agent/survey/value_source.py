@@ -17,12 +17,13 @@ from foregate.policy.risk.candidates import WantedValue
 from foregate.policy.risk.declared import list_properties
 from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.http import is_host_match, read_host
 from foregate.policy.risk.places import split_moment, split_moments
 from foregate.policy.risk.proposal import Agreed, find_agreed_answer, list_asking, read_agreed
 from foregate.policy.risk.reckoned import find_reckoning
 from foregate.policy.risk.said import NAME_PARTS, Mention, SaidValues, asks_for, read_said
 from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_same_kind
+from foregate.schemas.host import normalise_host
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.strict_json import Json

@@ -1,1 +1,1 @@
-"""What a tool is, and how several become one source."""
+"""What a tool is, the tools that come with Foregate, and those of functions and other processes."""

@@ -213,7 +213,7 @@ def _do(order: dict[str, Any], world: World) -> dict[str, Any]:
         WORKSPACE.rename(BASE / f"template-{order['make']}")
         return {}
     if "tier" in order:
-        from foregate.cli.commands.doctor import examine
+        from foregate.cli.doctor import examine
 
         found = examine(NEIGHBOUR, None)  # which lies where the workspace will
         return next(dict(one) for one in found if one["name"] == "sandbox")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from foregate.agent.loop import runner
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from foregate.agent.models.rehearsal.advice import write_critique
+from foregate.agent.models.rehearsal_advice import write_critique
 from foregate.schemas import strict_json
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage

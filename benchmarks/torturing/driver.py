@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.policy import Policy

@@ -18,7 +18,7 @@ from guarding.world import run_in
 
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.probe import Probe
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Run, Tool, Toolbox
 from foregate.agent.workspace import confinement, work_sandbox
 from foregate.agent.workspace.local import LocalWorkspace

@@ -14,8 +14,8 @@ from typing import get_args
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment
 from foregate.policy.risk.commands import get_program_name, has_words_at, index_entries
-from foregate.policy.risk.http import is_address, normalise_host
 from foregate.schemas.errors import AccessError
+from foregate.schemas.host import is_address, normalise_host
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import Access, AccessKind
 

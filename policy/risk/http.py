@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import unquote_plus, urlsplit
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.secret_values import is_plain
+from foregate.schemas.host import is_address, normalise_host
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
 from foregate.schemas.tool_spec import Effect
 
 _OBSERVING = ("GET", "HEAD")
-# "example.org", "my_host.example.org".
-_HOST = compile_late(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-_NUMBER = compile_late(r"(^|\.)(\d+|0x[0-9a-f]*)$")
-"""A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
 # "example.org/a", "example.org:8080": an address without its scheme.
 _BARE = compile_late(r"(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
 # " " and "\" in "http://a\@b": clients read such addresses in different ways.
 _UNCLEAR = compile_late(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
-_TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
-_NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
-"""Protocol assignments, relays of 6to4, a cloud's host agent and examples, which look public to this Python."""
 
 
 def effect_of_method(method: str) -> Effect:
@@ -62,15 +55,6 @@ def complete_url(name: str) -> str:
     return f"https://{name}" if _BARE.match(name) and read_host(f"https://{name}") else name
 
 
-def normalise_host(host: str) -> str:
-    """Return a host name as it is compared: lower case, no final dot, addresses in their one form; "" for none."""
-    host = host.lower().removesuffix(".").removeprefix("[").removesuffix("]")
-    try:
-        return str(ip_address(host))
-    except ValueError:
-        return host if len(host) <= 253 and _HOST.fullmatch(host) and not _NUMBER.search(host) else ""
-
-
 def is_host_match(pattern: str, host: str) -> bool:
     """Whether a host is the pattern's, by whole labels: `*.example.org` is every host below example.org, not itself."""
     host = normalise_host(host)
@@ -92,39 +76,6 @@ def is_allowed_host(host: str, policy: Policy) -> bool:
 def explain_unlisted(host: str, policy: Policy) -> str:
     """Return the sentence for a host that `http.hosts` does not list."""
     return f"the host `{host}` is not among the policy's http.hosts ({', '.join(policy.http.hosts) or 'none'})"
-
-
-def is_private(address: str | IPv4Address | IPv6Address) -> bool:
-    """Whether an address must not be reached: anything but a public unicast address, and what is no address at all.
-
-    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both.
-    """
-    try:
-        ip = ip_address(address.partition("%")[0]) if isinstance(address, str) else address
-    except ValueError:
-        return True
-    if not ip.is_global or ip.is_multicast or ip.is_reserved or any(ip in net for net in _NOT_PUBLIC):
-        return True
-    return isinstance(ip, IPv6Address) and (
-        ip.is_site_local or any(is_private(inner) for inner in _find_inner_addresses(ip))
-    )
-
-
-def _find_inner_addresses(ip: IPv6Address) -> list[IPv4Address]:
-    found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if inner is not None]
-    # "::192.0.2.1", the old form of an IPv4 address.
-    if int(ip) >> 32 == 0 or any(ip in net for net in _TRANSLATED):
-        found.append(IPv4Address(int(ip) & 0xFFFFFFFF))
-    return found
-
-
-def is_address(host: str) -> bool:
-    """Whether a host is written as an address, not as a name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 # "/" and "?" in "/a?b=c".

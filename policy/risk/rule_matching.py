@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.handed_text import runs_unread
-from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.http import is_host_match, read_host
 from foregate.policy.risk.mandate import list_outside_values
 from foregate.policy.risk.permitted import explain_open_words, has_further_words
 from foregate.policy.risk.reading import read_command_line
@@ -22,6 +22,7 @@ from foregate.policy.risk.running import can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.foreign_tools import list_meant_tools
+from foregate.schemas.host import normalise_host
 from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 

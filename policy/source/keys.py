@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.access import explain_bad_access
 from foregate.policy.risk.globs import compile_glob
-from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.request import split_phrase
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, name_path
+from foregate.schemas.host import normalise_host
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Capabilities, Effect
 

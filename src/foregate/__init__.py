@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.result import RunResult as Outcome
     from foregate.agent.session.session import Session
-    from foregate.agent.tools.python.python_tool import tool
+    from foregate.agent.tools.python_tool import tool
     from foregate.agent.tools.tool import BaseToolSource, Tool, ToolSources, WrappedToolSource
     from foregate.agent.workspace.confined_program import run_confined
     from foregate.agent.workspace.file_traits import FileTraits
@@ -198,7 +198,7 @@ _HOMES = {
     "foregate.agent.session.interaction": "AbsentPerson",
     "foregate.agent.session.result": "RunResult RunResult:Outcome",
     "foregate.agent.session.session": "Session",
-    "foregate.agent.tools.python.python_tool": "tool",
+    "foregate.agent.tools.python_tool": "tool",
     "foregate.agent.tools.tool": "BaseToolSource Tool ToolSources WrappedToolSource",
     "foregate.agent.workspace.confined_program": "run_confined",
     "foregate.agent.workspace.file_traits": "FileTraits",

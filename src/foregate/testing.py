@@ -15,7 +15,7 @@ A script that is too short fails at once, one that is too long fails in `finish`
 
 from __future__ import annotations
 
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, ScriptError, answers, calls, says
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, ScriptError, answers, calls, says
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 

@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 from foregate.schemas.errors import LogError
+from foregate.telemetry.holder import HolderMark, LeaseHolder, sweep_marks
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.group_commit import GroupCommit
-from foregate.telemetry.log.holder import HolderMark, LeaseHolder, sweep_marks
 
 _Key = tuple[int, int]
 """Device and number of a file."""

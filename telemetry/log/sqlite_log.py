@@ -15,10 +15,10 @@ from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.protocols import Erasure, Lease, Snapshot
 from foregate.telemetry.diagnostics import get_diagnostics
+from foregate.telemetry.holder import LeaseHolder, get_own_holder
 from foregate.telemetry.log import chain, parts, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
-from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
 from foregate.telemetry.log.shared_file import SharedFile, open_shared
 from foregate.telemetry.log.snapshots import Unkept, write_snapshot, write_unkept
 from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader

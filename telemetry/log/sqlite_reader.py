@@ -16,9 +16,9 @@ from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Erasure, Head, Snapshot
+from foregate.telemetry.holder import LeaseHolder
 from foregate.telemetry.log import chain, parts, snapshots, sqlite_file, tables
 from foregate.telemetry.log.erasing import build_erased_error
-from foregate.telemetry.log.holder import LeaseHolder
 
 Row = tuple[Any, ...]
 _COLUMNS = "SELECT session, seq, text, hash FROM events WHERE"

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from foregate.schemas.errors import LogError
 from foregate.schemas.session_link import find_root
+from foregate.telemetry.holder import LeaseHolder
 from foregate.telemetry.log import sqlite_file
-from foregate.telemetry.log.holder import LeaseHolder
 from foregate.telemetry.log.temporary_file import open_folder, sync_all, sync_folder
 
 _LOCK = ".keeping"

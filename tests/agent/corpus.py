@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import answers, calls, says
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event

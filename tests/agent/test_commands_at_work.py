@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedPerson, answers, calls, says
-from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.models.scripted import ScriptedPerson, answers, calls, says
+from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import resume as resume_session
+from foregate.agent.loop.reconcile import resume as resume_session
 from foregate.agent.loop.runner import run_child_task
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson
 from foregate.agent.session.session import Session
 from foregate.agent.session.snapshots import fold_session
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.session import SessionState

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.assembly.followed_policy import FollowedPolicy
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from foregate import Agent
-from foregate.agent.testing.model import ScriptedModel, says
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.schemas.errors import SessionHeld
 from foregate.schemas.event_body import OutcomeUnknown
-from foregate.telemetry.log.holder import get_own_holder
+from foregate.telemetry.holder import get_own_holder
 from tests.events import bodies
 from tests.processes import is_running
 
@@ -23,7 +23,7 @@ SCRIPT = """
 import sys
 from foregate import Agent
 from foregate.agent.sandbox.probe import Probe
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls
 from foregate.agent.workspace import confinement, work_sandbox
 
 for module in (confinement, work_sandbox):  # the command runs in place

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import ScriptedModel
-from foregate.agent.tools.builtin.looking import list_entries
+from foregate.agent.models.scripted import ScriptedModel
+from foregate.agent.tools.looking import list_entries
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.schemas.errors import SessionHeld, UsageError, WorkspaceError
 from foregate.telemetry.log.memory_log import MemoryLog

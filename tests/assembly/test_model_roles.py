@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from foregate import Agent
+from foregate.agent.models.scripted import ScriptedModel
 from foregate.agent.planning.configuration import load_configuration
-from foregate.agent.testing.model import ScriptedModel
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import KEY, ScriptedServer, message

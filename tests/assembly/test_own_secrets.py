@@ -16,7 +16,7 @@ import pytest
 from foregate import Agent, tool
 from foregate.agent.dialects.dialect_model import ModelWrapper
 from foregate.agent.models.openai.model import OpenAIModel
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.assembly.open import SessionOptions, open_session
 from foregate.assembly.own_secrets import find_own_secrets

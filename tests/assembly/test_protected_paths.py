@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.assembly.own_secrets import find_protected_globs
 from foregate.policy.risk.globs import is_off_limits

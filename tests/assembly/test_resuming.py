@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session import snapshots
 from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
-from foregate.agent.testing.model import calls, says
 from foregate.assembly.home import Home
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.doctor import check_snapshots
-from foregate.cli.commands.keeping_reports import format_unkept
+from foregate.cli.doctor import check_snapshots
+from foregate.cli.keeping_reports import format_unkept
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import is_same_state
 from foregate.schemas.event import Event

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel
+from foregate.agent.models.scripted import ScriptedModel
 from foregate.assembly.home import find_address
-from foregate.audit.explanation import Explanation, explain
-from foregate.cli.commands.reports import format_explanation
+from foregate.cli.reports import format_explanation
 from foregate.gates.replay.counterfactuals import find_nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
+from foregate.tuning.explanation import Explanation, explain
 from tests.agent.corpus import (
     STORIES,
     TALK,

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.audit.pieces import EVENTS_PER_BATCH, ProcessWorkers, SessionPiece, gather_pieces, hold_back_interrupts
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.pieces import EVENTS_PER_BATCH, ProcessWorkers, SessionPiece, gather_pieces, hold_back_interrupts
 
 
 def prepare_endless_work(_log: Any, begun: int, here: int) -> Any:

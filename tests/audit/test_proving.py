@@ -13,12 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
-from foregate.audit import rejudging
-from foregate.audit.piece_store import PieceStore
-from foregate.audit.pieces import SessionPiece
-from foregate.audit.proving import SessionProof, SessionProver
-from foregate.audit.rejudging import JudgedCounts, JudgedMarks, open_judged_marks
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_link import SessionLink
 from foregate.telemetry.log.file_blobs import FileBlobs
@@ -26,6 +21,11 @@ from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.snapshots import find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.verify import verify_session
+from foregate.tuning import rejudging
+from foregate.tuning.piece_store import PieceStore
+from foregate.tuning.pieces import SessionPiece
+from foregate.tuning.proving import SessionProof, SessionProver
+from foregate.tuning.rejudging import JudgedCounts, JudgedMarks, open_judged_marks
 from tests.agent.corpus import BOB
 from tests.agent.world import World
 from tests.rewritten import Lines, find_line, record_edits, record_greeting, rewrite_log

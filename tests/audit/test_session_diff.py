@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
-from foregate.audit.session_diff import SessionDiff, compare_sessions
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.session_diff import SessionDiff, compare_sessions
 from tests.agent.corpus import EDIT, READ, TALK, Story, rules_ask, told
 from tests.agent.world import World
 from tests.policies import policy_with

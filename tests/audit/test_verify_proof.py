@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from foregate.audit import verify_proof
 from foregate.schemas import strict_json
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.checkpoints import CheckpointFile, build_proof, write_checkpoint
 from foregate.telemetry.queries.signing import SigningKey
+from foregate.tuning import verify_proof
 from tests.telemetry.made import NOW
 from tests.telemetry.queries.kept import Kept
 
@@ -39,7 +39,7 @@ async def proof(tmp_path: Path) -> tuple[Json, str]:
 def run_alone(folder: Path, proof: Json, public: str) -> tuple[int, str]:
     """Run a copy of the program as whoever gets the proof would, without this project; return exit code and output."""
     program, file = folder / "alone.py", folder / "proof.json"
-    program.write_text(resources.files("foregate.audit").joinpath("verify_proof.py").read_text("utf-8"), "utf-8")
+    program.write_text(resources.files("foregate.tuning").joinpath("verify_proof.py").read_text("utf-8"), "utf-8")
     file.write_text(json.dumps(proof), "utf-8")
     command = [sys.executable, "-I", "-S", "-W", "error", str(program), str(file), public]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.audit.rejudging import judge_sessions_again
 from foregate.schemas.event import TurnJudged
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.rejudging import judge_sessions_again
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from tests.agent.models.openai.scripted_server import ScriptedServer, Step
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ import pytest
 PROGRAM = """
 import json, sys
 sys.argv[1:] = sys.argv[2:]
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 code = main()
 sys.stdout.flush()
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)

@@ -13,9 +13,9 @@ import pytest
 from msgspec import Struct
 
 import foregate
-from foregate.agent.testing.model import Step
+from foregate.agent.models.scripted import Step
 from foregate.assembly.home import Home
-from foregate.cli.commands.demo import FOREIGN, build_post_tools
+from foregate.cli.demo import FOREIGN, build_post_tools
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
 from foregate.console.console import Console

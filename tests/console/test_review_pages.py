@@ -8,10 +8,10 @@ from pathlib import Path
 
 import foregate
 from foregate.assembly.identity import find_identity
-from foregate.audit.sign_offs import label_decision
 from foregate.schemas.identity import Identity
 from foregate.telemetry.queries.reviews import GivenLabel
 from foregate.testing import ScriptedModel, calls, says
+from foregate.tuning.sign_offs import label_decision
 from tests.console.conftest import Serve, Served, talk
 from tests.console.test_lists import be_denied, list_links, open_page
 from tests.console.test_waiting import read_problem

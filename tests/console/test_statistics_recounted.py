@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from foregate.console.statistics_page import format_seconds
 from foregate.schemas.protocols import Reply
 from tests.agent.corpus import ASK_EDITS, EDIT, READ, STORIES, TALK, calls, rules, says, told

@@ -14,7 +14,7 @@ import pytest
 
 import foregate
 from foregate.assembly.home import Home
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from foregate.console import dial, tuning_worker
 from foregate.console.form import FormRefused
 from foregate.console.tuning_worker import TuningWorker

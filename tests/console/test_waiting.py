@@ -8,7 +8,7 @@ from pathlib import Path
 
 import foregate
 from foregate.assembly.identity import find_identity
-from foregate.cli.commands.demo import FOREIGN
+from foregate.cli.demo import FOREIGN
 from foregate.console.waiting import WIDE
 from foregate.schemas.event import NeedAnswered
 from foregate.views.terminal.approval_rows import format_about, format_asked

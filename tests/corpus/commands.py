@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from tests.corpus.log import Log, text
 
 _TABLES = """PRAGMA application_id = 1179079749;

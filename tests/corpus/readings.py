@@ -13,11 +13,10 @@ from typing import Any, get_args
 
 from msgspec import to_builtins
 
-from foregate.audit.explanation import explain
-from foregate.cli.commands.reports import build_summary_json
-from foregate.cli.commands.reports import format_changes as what_if_lines
-from foregate.cli.commands.reports import format_explanation as explanation_lines
-from foregate.cli.commands.reports import format_statistics as statistics_lines
+from foregate.cli.reports import build_summary_json
+from foregate.cli.reports import format_changes as what_if_lines
+from foregate.cli.reports import format_explanation as explanation_lines
+from foregate.cli.reports import format_statistics as statistics_lines
 from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn, redecide
@@ -32,6 +31,7 @@ from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.queries.decisions import DecisionPoint, build_session_notes, read_decisions
 from foregate.telemetry.queries.verify import verify_session
+from foregate.tuning.explanation import explain
 from foregate.tuning.what_if import WhatIf
 from foregate.views.terminal.timeline import ASIDE, format_aside, format_decision
 from tests.corpus.commands import run_commands

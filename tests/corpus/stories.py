@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from tests.agent.corpus import BOB, PLAN, SEND, TALK, told
 from tests.agent.world import World, plan_json
 from tests.corpus.readings import public_names

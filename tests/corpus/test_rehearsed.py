@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from foregate.gates.replay.assumption import NOTHING
-from foregate.tuning.rehearsing.family_replay import PolicyReplacer
-from foregate.tuning.rehearsing.rehearse import rehearse
+from foregate.tuning.family_replay import PolicyReplacer
+from foregate.tuning.rehearse import rehearse
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
 

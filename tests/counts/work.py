@@ -19,13 +19,13 @@ import endless
 from counting import Count, counted
 
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.assembly.open import open_session as assemble
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.app import main as list_sessions
+from foregate.cli.app import main as list_sessions
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CODES, MEANINGS, NOT_RUN, AnyGateCode

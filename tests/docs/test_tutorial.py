@@ -11,7 +11,7 @@ import pytest
 import foregate
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from foregate.policy.source.load import default_policy
 from foregate.testing import ScriptedPerson
 from tests.docs.pages import DOCS, code_of

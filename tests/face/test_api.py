@@ -14,9 +14,9 @@ import pytest
 
 import foregate
 from foregate import Agent
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.choices import NO_ENDPOINT, choose_model

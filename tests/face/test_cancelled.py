@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from foregate import Agent, RunResult, tool
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.stopping import Stopped, stop_task
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded
 from foregate.schemas.judgement import Need

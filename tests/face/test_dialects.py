@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.configuration import load_configuration
-from foregate.agent.testing.model import ScriptedModel, says
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event

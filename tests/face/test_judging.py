@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.judging import answer_need, build_turn, judge, survey
 from foregate.policy.source.load import default_policy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate import AbsentPerson, Agent, Approvals, Reply
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedAnswered

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.tools.builtin.files import edit_file
+from foregate.agent.tools.files import edit_file
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.risk.rule_matching import RulesVerdict, apply_rules
 from foregate.policy.risk.running import can_run

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.session.result import DELEGATE
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.gates.prelude import build_prelude
 from foregate.gates.support.schema_check import SchemaCheck

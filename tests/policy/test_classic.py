@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.assembly.choices import find_policy_file
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.gates.rules import RulesGate
 from foregate.policy.policy import Policy, Rule

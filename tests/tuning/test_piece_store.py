@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from foregate.audit import piece_store
-from foregate.audit.piece_store import MOST_ASKED, PieceStore
-from foregate.audit.pieces import SessionPiece
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.strict_yaml import format_path
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning import levers, what_if
+from foregate.tuning import levers, piece_store, what_if
 from foregate.tuning.levers import LeverSearch
+from foregate.tuning.piece_store import MOST_ASKED, PieceStore
+from foregate.tuning.pieces import SessionPiece
 from foregate.tuning.reach_index import ReachIndex, open_reach_index
 from foregate.tuning.trials import TrialJudge
 from foregate.tuning.what_if import Row, WhatIf, WhatIfTally

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from foregate.audit.piece_store import hash_code
-from foregate.audit.pieces import split_session
-from foregate.cli.commands.reports import build_summary_json
+from foregate.cli.reports import build_summary_json
 from foregate.policy.source.layers import Layer
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.queries.reviews import Reviews
+from foregate.tuning.piece_store import hash_code
+from foregate.tuning.pieces import split_session
 from foregate.tuning.ray_workers import RayWorker, SentLog, open_ray
 from foregate.tuning.sweep import sweep_sessions
 from foregate.tuning.turn_figures import PieceCounter
@@ -31,7 +31,7 @@ RUN = """
 import json, sys
 from contextlib import nullcontext
 from foregate.tuning import ray_workers
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 with ray_workers.open_ray("local") as crew:
     ray_workers.open_ray = lambda address: nullcontext(crew)
     for command in json.loads(sys.argv[1]):

@@ -15,16 +15,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from foregate.audit import piece_store, pieces
-from foregate.audit.pieces import SessionPiece
 from foregate.gates.replay.reach import list_condition_paths
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.users import is_outside_judging
 from foregate.schemas.errors import PolicyError
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning import what_if
+from foregate.tuning import piece_store, pieces, what_if
 from foregate.tuning.change_set import ChangeSet, find_reached
 from foregate.tuning.piece_judge import JudgedPiece, PieceJudge, Revision, Row, WhatIfTally
+from foregate.tuning.pieces import SessionPiece
 from foregate.tuning.reach_index import ReachIndex, read_condition
 from foregate.tuning.what_if import WhatIf
 from tests.varied import varied_log

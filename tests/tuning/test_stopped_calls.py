@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from foregate.audit.explanation import explain
-from foregate.audit.sentences import describe_ruling
 from foregate.schemas.codes import CODES, GATES
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Standing, Verdict
 from foregate.telemetry.queries.decisions import read_decisions
 from foregate.telemetry.queries.rulings import list_rulings
+from foregate.tuning.explanation import explain
+from foregate.tuning.sentences import describe_ruling
 from foregate.views.pages.decision_page import build_decision_page
 from foregate.views.pages.judged import build_judged
 from tests.agent.corpus import STORIES, events_of

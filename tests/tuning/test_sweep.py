@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from foregate.audit.pieces import read_turns, split_session
-from foregate.cli.commands.policy_sweep import format_sweep
+from foregate.cli.policy_sweep import format_sweep
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import find_numeric_key
@@ -28,6 +27,7 @@ from foregate.telemetry.queries.review_log import CHAIN, ReviewLog, SaidLabel
 from foregate.telemetry.queries.reviews import Reviews
 from foregate.telemetry.queries.rulings import find_ruling
 from foregate.tuning.piece_judge import KeyChange
+from foregate.tuning.pieces import read_turns, split_session
 from foregate.tuning.reach_index import IndexedTurn, PageFrame, ReachIndex, ReachPage
 from foregate.tuning.sweep import SweepResult, find_labelled, is_met, sweep_sessions
 from foregate.tuning.turn_figures import list_reached, read_turn_end

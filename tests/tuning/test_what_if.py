@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.cli.commands.reports import format_changes
+from foregate.cli.reports import format_changes
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.redecide import PolicyComparison, replace_answers
 from foregate.schemas.errors import LogError, PolicyError
@@ -230,7 +230,7 @@ async def test_a_session_in_pieces_gives_the_rows_and_counts_of_one_piece(monkey
     for story in (evidence, rules_ask, plan_accepted, unverified):
         world, changes = await played(story), {"evidence.mode": "off", "approval.mode": "never"}
         whole = judged(world, changes)
-        monkeypatch.setattr("foregate.audit.pieces.EVENTS_PER_PIECE", 3)
+        monkeypatch.setattr("foregate.tuning.pieces.EVENTS_PER_PIECE", 3)
         assert judged(world, changes) == whole
         monkeypatch.undo()
 
@@ -293,7 +293,7 @@ def test_a_process_that_judges_ends_with_the_one_that_asked_it(tmp_path: Path) -
         "import os, pathlib, signal, sys\n"
         "from concurrent.futures import ProcessPoolExecutor\n"
         "from multiprocessing import get_context\n"
-        "from foregate.audit.pieces import start_worker\n"
+        "from foregate.tuning.pieces import start_worker\n"
         "log = pathlib.Path(sys.argv[1])\n"
         "pool = ProcessPoolExecutor(1, get_context('spawn'), start_worker, (log, id))\n"
         "print(pool.submit(os.getpid).result(), flush=True)\n"

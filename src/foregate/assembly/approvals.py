@@ -14,7 +14,7 @@ from foregate.schemas.protocols import Blobs, Log, Reply
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
 if TYPE_CHECKING:
-    from foregate.agent.effects.undo import Preview
+    from foregate.agent.loop.undo import Preview
     from foregate.agent.session.answering import Delivery
     from foregate.agent.session.session_log import Clock
     from foregate.schemas.identity import Identity
@@ -90,7 +90,7 @@ class Approvals:
 
     def read_previews(self, question: Question) -> Mapping[str, Preview]:
         """Return what the calls of a question would change, by their ids, as it was when it was asked."""
-        from foregate.agent.effects.stored_previews import decode_previews
+        from foregate.agent.loop.stored_previews import decode_previews
 
         return decode_previews(self._blobs.get(question.previews)) if question.previews else {}
 

@@ -34,7 +34,7 @@ def choose_model(setting: SessionOptions) -> tuple[Model, tuple[str, ...]]:
     if setting.model is not None and not isinstance(setting.model, str):
         return setting.model, ()
     from foregate.agent.models.openai.model import from_environment
-    from foregate.agent.models.rehearsal.model import RehearsalModel
+    from foregate.agent.models.rehearsal_model import RehearsalModel
 
     environ, wanted = setting.environ, setting.model or ""
     if REHEARSAL in (wanted, environ.get("FOREGATE_MODEL") if not wanted else ""):

@@ -62,7 +62,7 @@ class ModelRoles:
 def open_model(wanted: ModelConfiguration, environ: Mapping[str, str], on_retry: OnRetry | None = None) -> Model:
     """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
     from foregate.agent.models.openai.model import from_environment
-    from foregate.agent.models.rehearsal.model import RehearsalModel
+    from foregate.agent.models.rehearsal_model import RehearsalModel
 
     if wanted.provider == "rehearsal":
         return RehearsalModel()

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
-from foregate.agent.effects.stored_previews import encode_previews
+from foregate.agent.loop.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.runner import run_child_task
+from foregate.agent.loop.stored_previews import encode_previews
 from foregate.agent.planning.controller import PlanController
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.linked import Lineage, draft_switches, fold_lineage
@@ -39,7 +39,7 @@ from foregate.telemetry.log.masking import Secret, mask_text
 from foregate.telemetry.otel.switch import open_telemetry
 
 if TYPE_CHECKING:
-    from foregate.agent.tools.remote.connection import RuntimeConnection
+    from foregate.agent.tools.remote_connection import RuntimeConnection
     from foregate.agent.workspace.workspace import Workspace
 
 
@@ -142,7 +142,7 @@ class Opening:
         self.source = Toolbox([])
         self.runtime = await connect_runtime(setting, rules.policy, recorded)
         if self.runtime is not None:
-            from foregate.agent.tools.remote.remote_tools import RemoteTools
+            from foregate.agent.tools.remote_tools import RemoteTools
 
             resources.push_async_callback(self.runtime.close)
             rules.remarks.extend(list_remarks(rules.policy, rules.servers))

@@ -15,7 +15,7 @@ from foregate.schemas.errors import UsageError
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.mcp_tools import McpTools
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.agent.tools.remote.connection import RuntimeConnection
+    from foregate.agent.tools.remote_connection import RuntimeConnection
     from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
@@ -42,8 +42,8 @@ async def connect_runtime(setting: SessionOptions, policy: Policy, recorded: str
         import websockets  # noqa: F401
     except ImportError:
         raise UsageError("a runtime needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
-    from foregate.agent.tools.remote.connection import RuntimeConnection
-    from foregate.agent.tools.remote.protocol import parse_address
+    from foregate.agent.tools.remote_connection import RuntimeConnection
+    from foregate.agent.tools.remote_protocol import parse_address
 
     address = parse_address(setting.runtime, insecure=setting.insecure_runtime)
     token = read_token(setting.environ)

@@ -75,7 +75,7 @@ def add_builtin_tools(
     """Return the built-in tools where a setting wants them, and the caller's; UsageError for two of a name."""
     tools: list[Tool] = []
     if setting.builtin:
-        from foregate.agent.tools.builtin.builtin import builtin_tools
+        from foregate.agent.tools.builtin import builtin_tools
 
         tools = list(builtin_tools(workspace, policy, memory=memory))
     for tool in own:

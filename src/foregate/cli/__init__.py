@@ -21,7 +21,7 @@ def main() -> None:
 
     open_standard_streams()
 
-    from foregate.cli.commands.app import main as run
+    from foregate.cli.app import main as run
 
     code = run()
     # Else Python looks for circles among everything once more as it ends, which takes a tenth of a short command.

@@ -10,7 +10,6 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct, json
 
-from foregate.audit.pieces import UNREADABLE
 from foregate.console.console import LINKS
 from foregate.evidence.state.recorded_turns import EventWindow, rebuild_turn
 from foregate.gates.replay.other_values import find_domain
@@ -21,6 +20,7 @@ from foregate.schemas.review import RuledCall
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.cube_view import CubeView, TurnedCall
+from foregate.tuning.pieces import UNREADABLE
 from foregate.tuning.sweep import GateCounts, SweepPoint, SweepResult
 from foregate.tuning.turn_figures import read_end
 from foregate.views.terminal.event_rows import name_call

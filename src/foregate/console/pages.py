@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 
 from foregate.assembly.hidden import find_hidden
 from foregate.assembly.home import find_session
-from foregate.audit.snapshot_check import prove_all
 from foregate.console.console import LINKS, Console
 from foregate.console.form import read_form
 from foregate.console.lists import show_decisions, show_sessions
@@ -34,6 +33,7 @@ from foregate.console.waiting import answer_question, list_waiting, show_questio
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.queries.review_log import format_head
 from foregate.telemetry.queries.rulings import find_ruling
+from foregate.tuning.snapshot_check import prove_all
 from foregate.views.pages.decision_page import build_decision_page
 from foregate.views.pages.export import export_page
 from foregate.views.pages.proof import describe_proof

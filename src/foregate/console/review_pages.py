@@ -10,8 +10,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from foregate.agent.session.session_log import utc_now
-from foregate.audit.review_item import ReviewItem
-from foregate.audit.sign_offs import label_decision, sign_session_off
 from foregate.console.console import LINKS, Console
 from foregate.console.form import ConsoleForm, FormRefused, read_form
 from foregate.console.lists import ALL_GATES, STANDINGS
@@ -20,7 +18,9 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.review import LABELS, Label
 from foregate.telemetry.queries.reviews import measure_agreement, measure_progress
 from foregate.telemetry.queries.rulings import Filter
+from foregate.tuning.review_item import ReviewItem
 from foregate.tuning.reviewing import OpenReview, QueueRequest, open_review
+from foregate.tuning.sign_offs import label_decision, sign_session_off
 from foregate.views.pages.decision_page import build_decision_page
 
 KEYS: dict[Label, str] = {"right": "r", "too strict": "s", "too lax": "l", "unclear": "u"}

@@ -1,1 +1,1 @@
-"""Tuning a policy: what recorded decisions become at other values, cases that test it, and remarks on what it says."""
+"""Trying and explaining policies: what recorded decisions rest on, and what they become at other values."""

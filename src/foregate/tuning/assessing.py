@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foregate.assembly.home import find_sessions
-from foregate.audit.pieces import Progress
 from foregate.policy.source.strict_yaml import Data
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
@@ -18,6 +17,7 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.bounds import Proof, count_allowed, prove
 from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.telemetry.queries.reviews import Proposal, Reviews
+from foregate.tuning.pieces import Progress
 from foregate.tuning.proposals import (
     LetGoFinder,
     ProposalFrame,

@@ -8,8 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.audit.explanation import choose_call, read_turn
-from foregate.audit.pieces import UNREADABLE
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
@@ -22,7 +20,9 @@ from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.turn import Turn
 from foregate.telemetry.queries.decisions import read_decisions
 from foregate.tuning.case import Case, Fate, dump_case, judge_case, load_case, shorten_hashes
+from foregate.tuning.explanation import choose_call, read_turn
 from foregate.tuning.mutations import Mutation, MutationJudge, list_mutations
+from foregate.tuning.pieces import UNREADABLE
 
 Test = Callable[[Data], bool]
 """Whether values still do what they are kept for; it may be asked about any values."""

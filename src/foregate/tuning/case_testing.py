@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 from msgspec import Struct
 
-from foregate.audit.pieces import UNREADABLE, read_turns, split_session
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
@@ -22,6 +21,7 @@ from foregate.schemas.visible import make_visible
 from foregate.tuning.case import Case, Fate, judge_case, read_case
 from foregate.tuning.case_cutting import find_noticed, is_noticed
 from foregate.tuning.mutations import Mutation, MutationJudge, list_mutations
+from foregate.tuning.pieces import UNREADABLE, read_turns, split_session
 
 ENDINGS = (".yaml", ".yml")
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit.piece_store import Head, hash_code
-from foregate.audit.pieces import Progress, SessionPiece, Workers, cores, split_session, work_on_pieces
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.cube_view import CubeView, name_table
+from foregate.tuning.piece_store import Head, hash_code
+from foregate.tuning.pieces import Progress, SessionPiece, Workers, cores, split_session, work_on_pieces
 from foregate.tuning.reach_index import ReachIndex, open_reach_index
 from foregate.tuning.sweep import find_paths
 from foregate.tuning.turn_figures import PieceCounter, PieceSweeper, plan_pieces

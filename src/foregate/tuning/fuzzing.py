@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.evidence.state.session import SessionState

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foregate.audit.pieces import PieceWorkers, Progress, SessionPiece, Workers, split_session
 from foregate.gates.replay.other_values import find_domain, list_other_words
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
@@ -20,6 +19,7 @@ from foregate.policy.source.users import is_outside_judging
 from foregate.policy.source.values import WORDS, list_values
 from foregate.schemas.protocols import Readable
 from foregate.tuning.change_set import ChangeSet, ConditionIndex, find_reached, list_break_points
+from foregate.tuning.pieces import PieceWorkers, Progress, SessionPiece, Workers, split_session
 from foregate.tuning.reach_index import FrameKey, ReachIndex, ReachPage, read_condition
 from foregate.tuning.trials import Trial, TrialCounts, TrialJudge, TrialPiece, TrialStore, change_policy, number_trial
 

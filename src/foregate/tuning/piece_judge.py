@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field, msgpack, to_builtins
 from msgspec.structs import replace
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
@@ -24,6 +23,7 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.tuning.phases import TurnOutcome, describe_outcome
+from foregate.tuning.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 
 
 class KeyChange(Struct, frozen=True):

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.assembly.home import find_judged_sessions, find_session
-from foregate.audit.pieces import Progress
 from foregate.policy.source.edit import TextChange, change_text
 from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.layers import Layer
@@ -32,6 +31,7 @@ from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.telemetry.queries.reviews import Proposal, Reviews
 from foregate.telemetry.queries.rulings import read_judgement
 from foregate.tuning.piece_judge import Row
+from foregate.tuning.pieces import Progress
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.what_if import WhatIf
 

@@ -13,13 +13,13 @@ from logging import ERROR
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from foregate.audit.piece_store import hash_code
-from foregate.audit.pieces import PIECES_AHEAD, SessionPiece, Work, Workers, cores
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Erasure, Readable
 from foregate.telemetry.log.chain import read_line
+from foregate.tuning.piece_store import hash_code
+from foregate.tuning.pieces import PIECES_AHEAD, SessionPiece, Work, Workers, cores
 
 T = TypeVar("T")
 Lines = Sequence[tuple[int, str, str]]

@@ -13,8 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit.piece_store import NAME, PieceStore, Warn
-from foregate.audit.pieces import UNREADABLE, Progress, SessionPiece, keep_reader, read_turns, work_on_pieces
 from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.reach import CallTraits, Followed, ReachReader
 from foregate.policy.followed import Condition
@@ -29,6 +27,8 @@ from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.turn import Turn
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.phases import list_asked
+from foregate.tuning.piece_store import NAME, PieceStore, Warn
+from foregate.tuning.pieces import UNREADABLE, Progress, SessionPiece, keep_reader, read_turns, work_on_pieces
 
 FrameKey = tuple[str, str, str]
 """Under what a turn was judged: the hashes of its policy, of what was recorded of its layers, and of its tools."""

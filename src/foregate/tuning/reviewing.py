@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from foregate.assembly.home import find_address, find_judged_sessions, find_session
-from foregate.audit.review_item import ReviewItem, build_item
 from foregate.policy.source.layers import read_layer
 from foregate.policy.source.load import resolve_policy_file
 from foregate.schemas.errors import UsageError
@@ -21,6 +20,7 @@ from foregate.telemetry.queries.review_log import ReviewLog, SaidLabel
 from foregate.telemetry.queries.reviews import GivenLabel, Reviews
 from foregate.telemetry.queries.rulings import Filter, RulingRow, find_ruling, is_there, read_population
 from foregate.tuning.assessing import ChangeDraw, draw_for_change
+from foregate.tuning.review_item import ReviewItem, build_item
 from foregate.tuning.what_if import WhatIf
 
 _SEEDS = 1_000_000

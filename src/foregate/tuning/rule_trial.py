@@ -8,7 +8,6 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from foregate.audit.pieces import UNREADABLE, read_turns, split_session
 from foregate.evidence.state.recorded_turns import InForce
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.facts import compute_turn_facts
@@ -18,6 +17,7 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue, ToolSpec, build_catalogue
 from foregate.schemas.turn import Turn
+from foregate.tuning.pieces import UNREADABLE, read_turns, split_session
 
 MOST = 2000
 """Turns that are read, the newest sessions first: enough for a second or two."""

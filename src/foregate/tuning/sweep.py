@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.audit.pieces import Progress, Workers, work_on_pieces, work_on_sessions
 from foregate.gates.replay.other_values import find_domain
 from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.load import default_policy, restore_policy
@@ -22,6 +21,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import Label
 from foregate.telemetry.queries.reviews import Reviews
+from foregate.tuning.pieces import Progress, Workers, work_on_pieces, work_on_sessions
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.turn_figures import (
     PieceCounter,

@@ -15,8 +15,6 @@ from typing import get_args
 import msgspec
 from msgspec import Struct, field
 
-from foregate.audit.piece_store import Head, PieceStore
-from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.reach import is_of_gates
@@ -33,6 +31,8 @@ from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 from foregate.tuning.mutations import move_value
 from foregate.tuning.phases import list_asked
+from foregate.tuning.piece_store import Head, PieceStore
+from foregate.tuning.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
 from foregate.tuning.reach_index import FrameKey, find_frame_key
 
 Trial = tuple[Path, Data]

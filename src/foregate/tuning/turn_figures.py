@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 from foregate.evidence.state.recorded_turns import LAYING, EventWindow, InForce, Lookup, RecordedTurn, find_body
 from foregate.gates.replay.reach import list_condition_paths
 from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_numeric_key
@@ -23,6 +22,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.chain import is_unchanged
+from foregate.tuning.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 from foregate.tuning.reach_index import ReachIndex, ReachPage, read_condition
 
 Place = tuple[int, ...]

@@ -12,18 +12,6 @@ from typing import NamedTuple
 from msgspec import MsgspecError, msgpack
 from msgspec.structs import replace
 
-# How many events a piece has is said there alone.
-from foregate.audit import pieces as cut
-from foregate.audit.piece_store import Head, PieceStore
-from foregate.audit.pieces import (
-    Progress,
-    SessionPiece,
-    Workers,
-    collect_seldom,
-    split_session,
-    work_on_pieces,
-    work_on_sessions,
-)
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
@@ -32,6 +20,9 @@ from foregate.policy.source.values import compare_policies
 from foregate.schemas import strict_json
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
+
+# How many events a piece has is said there alone.
+from foregate.tuning import pieces as cut
 from foregate.tuning.change_set import ChangeSet, find_reached
 from foregate.tuning.phases import CallOutcome, FamilyPhases, Phases, TurnOutcome
 from foregate.tuning.piece_judge import (
@@ -42,6 +33,16 @@ from foregate.tuning.piece_judge import (
     Row,
     WhatIfTally,
     read_judged_piece,
+)
+from foregate.tuning.piece_store import Head, PieceStore
+from foregate.tuning.pieces import (
+    Progress,
+    SessionPiece,
+    Workers,
+    collect_seldom,
+    split_session,
+    work_on_pieces,
+    work_on_sessions,
 )
 from foregate.tuning.reach_index import FrameKey, ReachIndex, ReachPage
 

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.files import write_file
-from foregate.agent.tools.builtin.folders import delete_path
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.tools.files import write_file
+from foregate.agent.tools.folders import delete_path
 from foregate.agent.tools.tool import Tool
 from foregate.evidence.state.plan_in_force import read_steps
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import ToolSpec

@@ -11,7 +11,7 @@ from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, says
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse

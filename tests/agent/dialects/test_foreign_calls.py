@@ -12,7 +12,7 @@ from foregate.agent.dialects.foreign_calls import take_call
 from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.gates.validity import ValidityGate
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import CallAnswered

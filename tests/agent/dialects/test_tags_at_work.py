@@ -13,10 +13,10 @@ from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event import ModelResponded, TurnJudged

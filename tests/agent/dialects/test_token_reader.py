@@ -11,7 +11,7 @@ from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.dialects.token_formats import FORMS
 from foregate.agent.dialects.token_reader import TokenReader, find_calls
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import ScriptedModel, says
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.tool_spec import ToolSpec

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace import local
 from foregate.agent.workspace.workspace import Workspace

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.applying import apply_changes, build_undo_step, keep_images, name_parted
-from foregate.agent.effects.executor import draft_finish
-from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.applying import apply_changes, build_undo_step, keep_images, name_parted
+from foregate.agent.loop.executor import draft_finish
+from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.undo import undo
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.path_step import rank_path
 from foregate.agent.workspace.sandbox_folder import hold_turn, seek_turn

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from foregate.agent.effects.applying import (
+from foregate.agent.loop.applying import (
     apply_changes,
     build_undo_step,
     find_conflicts,
     keep_images,
 )
-from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.agent.effects.trees import (

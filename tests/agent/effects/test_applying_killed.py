@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.effects.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
-from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.loop.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
+from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.workspace import renaming
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.schemas.sandbox import PathChange

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.applying import (
+from foregate.agent.loop.applying import (
     apply_changes,
     build_undo_step,
     find_conflicts,
     go_on_or_back,
     keep_images,
 )
-from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.effects.stored_changes import load_changes
+from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.stored_changes import load_changes
 from foregate.agent.workspace import placement, renaming
 from foregate.agent.workspace.path_step import Conflict, PlacementFailed
 from foregate.agent.workspace.workspace import Workspace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.changes_made import ChangesMade, FileVersions, read_changes_made
+from foregate.agent.loop.changes_made import ChangesMade, FileVersions, read_changes_made
 from foregate.agent.session.session import Session
 from foregate.schemas.event_body import ToolFinished
 from tests.agent.effects.conftest import Do

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.reconcile import reconcile_calls
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.reconcile import reconcile_calls
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.tools.python.python_tool import tool
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.python_tool import tool
 from foregate.agent.workspace import local
 from foregate.agent.workspace.file_traits import FileTraits
 from foregate.agent.workspace.local import LocalWorkspace

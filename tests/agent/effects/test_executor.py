@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import STOPPED, NoPermit, execute
+from foregate.agent.loop.executor import STOPPED, NoPermit, execute
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event import Event

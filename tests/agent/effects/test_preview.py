@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.undo import Preview, preview_calls, preview_undo, read_undo_history
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import Preview, preview_calls, preview_undo, read_undo_history
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.files import write_file
-from foregate.agent.tools.builtin.folders import delete_path
-from foregate.agent.tools.builtin.replacing import render_template, search_replace
+from foregate.agent.tools.files import write_file
+from foregate.agent.tools.folders import delete_path
+from foregate.agent.tools.replacing import render_template, search_replace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need

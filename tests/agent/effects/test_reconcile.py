@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import pytest
 
-from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes, resume
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.reconcile import list_open_calls, resolve_outcomes, resume
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
 from foregate.agent.session.snapshots import fold_session
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox, WrappedToolSource
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event_body import OutcomeResolved, OutcomeUnknown, ToolFinished, ToolStarted

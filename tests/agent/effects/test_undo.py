@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.snapshots import Snapshots, build_steps
-from foregate.agent.effects.undo import undo
-from foregate.agent.tools.builtin.memory import Memory, remember
-from foregate.agent.tools.python.python_tool import tool
+from foregate.agent.loop.snapshots import Snapshots, build_steps
+from foregate.agent.loop.undo import undo
+from foregate.agent.tools.memory import Memory, remember
+from foregate.agent.tools.python_tool import tool
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.schemas import strict_json

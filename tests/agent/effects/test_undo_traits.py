@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.snapshots import Snapshots, build_steps
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.snapshots import Snapshots, build_steps
+from foregate.agent.loop.undo import undo
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas import strict_json

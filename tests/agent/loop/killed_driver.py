@@ -29,13 +29,13 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
 from foregate.agent.sandbox.system_calls import call
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.commands import run_shell
-from foregate.agent.tools.builtin.files import edit_file, read_file
-from foregate.agent.tools.builtin.git import git_add, git_commit, git_status
+from foregate.agent.tools.commands import run_shell
+from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.tools.git import git_add, git_commit, git_status
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session

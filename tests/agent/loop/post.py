@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import foregate
-from foregate.agent.testing.model import Answer
+from foregate.agent.models.scripted import Answer
 from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson
 from tests.policies import policy_with

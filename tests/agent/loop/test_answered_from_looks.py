@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event, TurnJudged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.schemas.event import Event, TurnJudged
 from tests.agent.world import World, plan_json
 from tests.events import bodies

@@ -9,8 +9,8 @@ import pytest
 
 from foregate.agent.loop.dispatch import has_overlap, run_together
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.agent.blocks import Blocks

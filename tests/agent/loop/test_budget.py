@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, answers, calls, says
 from foregate.agent.session.result import RunResult
-from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Limits
 from foregate.schemas.errors import UsageError

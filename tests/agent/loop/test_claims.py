@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.result import RunResult
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall

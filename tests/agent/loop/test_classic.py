@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
+from foregate.agent.models.scripted import ScriptedPerson, Step, answers, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedPerson, Step, answers, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.recorded_turns import read_judged_turns

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import Answer, ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.git_push import git_push
-from foregate.agent.tools.python.python_tool import tool
+from foregate.agent.models.scripted import Answer, ScriptedPerson, calls, says
+from foregate.agent.tools.git_push import git_push
+from foregate.agent.tools.python_tool import tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event import NeedRaised, TurnJudged

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import judge
 from foregate.policy.source.load import load_policy

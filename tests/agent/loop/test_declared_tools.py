@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import foregate
 from foregate import Agent
-from foregate.agent.testing.model import Answer
+from foregate.agent.models.scripted import Answer
 from foregate.agent.tools.declarations import Declarations
 from foregate.agent.tools.tool import Tool
 from foregate.assembly.home import open_home_log

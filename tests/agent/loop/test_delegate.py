@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, Remotes, SessionStarted, TaskEnded

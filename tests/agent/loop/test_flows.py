@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.testing.model import Answer
+from foregate.agent.models.scripted import Answer
 from foregate.schemas.protocols import Reply
 from foregate.testing import calls, says
 from tests.agent.loop.post import SEND, UNCRITICISED, Post, talk

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import Answer, ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.commands import run_command
-from foregate.agent.tools.python.python_tool import tool
+from foregate.agent.models.scripted import Answer, ScriptedPerson, calls, says
+from foregate.agent.tools.commands import run_command
+from foregate.agent.tools.python_tool import tool
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.policy.source.load import default_policy

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.undo import undo
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event, TurnJudged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need

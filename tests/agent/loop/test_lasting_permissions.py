@@ -10,8 +10,8 @@ import pytest
 
 import foregate
 from foregate import Agent
+from foregate.agent.models.scripted import Answer
 from foregate.agent.session.permissions import Permissions
-from foregate.agent.testing.model import Answer
 from foregate.agent.tools.tool import Tool
 from foregate.assembly.home import Home, open_home_log
 from foregate.evidence.state.recorded_turns import read_judged_turns

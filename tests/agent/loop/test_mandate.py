@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate import Agent
-from foregate.agent.testing.model import Answer
+from foregate.agent.models.scripted import Answer
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson, calls, says

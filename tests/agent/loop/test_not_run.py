@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import stop_task
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, NeedRaised, TurnJudged

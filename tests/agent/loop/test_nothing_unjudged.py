@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel
+from foregate.agent.models.scripted import ScriptedModel
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event, ModelResponded, TurnJudged

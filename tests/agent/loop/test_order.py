@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import says
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import build_prelude, judge

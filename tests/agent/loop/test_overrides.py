@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event, NeedAnswered, TurnJudged

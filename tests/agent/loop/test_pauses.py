@@ -8,9 +8,9 @@ import pytest
 
 from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session.answering import answer_question
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskEnded

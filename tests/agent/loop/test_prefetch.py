@@ -18,9 +18,9 @@ from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.tag_dialects import ServiceTags
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retries import Retries
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.stopping import Stopped
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted

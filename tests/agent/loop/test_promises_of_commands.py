@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn

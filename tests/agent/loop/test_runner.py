@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import ModelError
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.log import chain

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects import apply_sandboxed
-from foregate.agent.effects.applying import apply_changes
+from foregate.agent.loop import apply_sandboxed
+from foregate.agent.loop.applying import apply_changes
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import stop_task
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.sandbox_folder import find_folder

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects import apply_sandboxed
-from foregate.agent.effects.applying import apply_changes
+from foregate.agent.loop import apply_sandboxed
+from foregate.agent.loop.applying import apply_changes
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace import work_sandbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier

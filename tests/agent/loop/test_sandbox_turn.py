@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
 from foregate.agent.survey.git_losses import GitLosses
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy

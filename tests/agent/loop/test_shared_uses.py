@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import ScriptedModel, answers, calls, says
+from foregate.agent.models.scripted import ScriptedModel, answers, calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskStarted, ToolFinished

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import says
+from foregate.agent.models.scripted import says
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.event_body import TaskEnded, TaskPaused
 from foregate.schemas.judgement import Need

@@ -9,8 +9,8 @@ import pytest
 
 import foregate
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.result import RunResult
-from foregate.agent.testing.model import calls, says
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from foregate.agent.loop.runner import take_step
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.policy.source.load import default_policy
 from tests.agent.world import World
 

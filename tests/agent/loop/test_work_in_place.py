@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import ToolFinished, ToolStarted

@@ -14,7 +14,7 @@ from foregate.agent.planning.controller import PlanController
 from foregate.agent.planning.planner import record_proposal
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.cli.commands.demo import run_git
+from foregate.cli.demo import run_git
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import FailureChoice, PlannedCall, PlanTask, TaskPlan

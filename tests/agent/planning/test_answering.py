@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.models.scripted import ScriptedModel, answers, says
 from foregate.agent.planning.answering import PlanReport
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.planner import FROM_FILE, make_plan, record_proposal
-from foregate.agent.testing.model import ScriptedModel, answers, says
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import ModelError, WorkspaceError

@@ -11,8 +11,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import integers, sampled_from
 
-from foregate.agent.effects.reconcile import list_open_calls, record_outcome
+from foregate.agent.loop.reconcile import list_open_calls, record_outcome
 from foregate.agent.loop.runner import run_to_outcome
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.planning.control import (
     follow_plan,
     preview_open_tasks,
@@ -22,7 +23,6 @@ from foregate.agent.planning.control import (
 )
 from foregate.agent.planning.planner import record_proposal
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft

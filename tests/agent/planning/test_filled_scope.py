@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.models.scripted import calls
 from foregate.agent.planning.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.outlook import iter_open_calls
 from foregate.agent.planning.planner import record_proposal
-from foregate.agent.testing.model import calls
-from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.tools.commands import run_command
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.evidence.state.recorded_turns import JUDGING, read_judged_turns
 from foregate.gates.prelude import judge

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import build_dialect_model
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.validator import validate
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.reader import read_plan
 from foregate.agent.planning.validator import Validation, validate
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.agent.planning.control import get_plan_state, roll_back_plans
 from foregate.agent.planning.controller import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.evidence.state.recorded_turns import rebuild_turn

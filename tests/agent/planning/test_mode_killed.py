@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import ScriptedModel, calls
+from foregate.agent.models.scripted import ScriptedModel, calls
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.models.scripted import ScriptedPerson
 from foregate.agent.planning.asking import PLANNER, SIMPLER, suggest_rewording
 from foregate.agent.planning.configuration import Configuration, default_configuration
 from foregate.agent.planning.planner import GATE, Planning, WirePlan, make_plan
-from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json

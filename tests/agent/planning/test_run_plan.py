@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.evidence.state.recorded_turns import JUDGING, read_judged_turns
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.planning.answering import PlanReport
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import (
@@ -20,7 +21,6 @@ from foregate.agent.planning.control import (
     record_confirmation,
     reset_failed_tasks,
 )
-from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
 from foregate.schemas.model_response import ModelResponse
@@ -235,7 +235,7 @@ async def test_an_outcome_nobody_knows_is_shown_as_such() -> None:
 
 
 async def test_a_change_that_was_undone_is_not_shown_as_done() -> None:
-    from foregate.agent.effects.undo import undo
+    from foregate.agent.loop.undo import undo
 
     world, model = World(), Listening()
     session = await world.open(model)

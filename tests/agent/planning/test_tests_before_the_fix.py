@@ -10,7 +10,7 @@ import pytest
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.reader import Reading, read_plan
 from foregate.agent.planning.validator import Validation, validate_reading
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import build_catalogue

@@ -7,12 +7,12 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import list_open_calls, reconcile_calls, record_outcome, resolve_outcomes
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.reconcile import list_open_calls, reconcile_calls, record_outcome, resolve_outcomes
 from foregate.agent.loop.runner import run as run_task
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.control import follow_plan, reset_failed_tasks, roll_back_plans
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.tool import Tool, WrappedToolSource
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.trouble import describe_open_trouble

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foregate.agent.planning.configuration import Configuration, default_configuration
 from foregate.agent.planning.reader import read_plan
 from foregate.agent.planning.validator import Validation, validate
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan

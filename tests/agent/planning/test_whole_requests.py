@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from foregate import Agent
-from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.cli.commands.demo import run_git
+from foregate.agent.models.rehearsal_model import RehearsalModel
+from foregate.cli.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import message
 from tests.agent.planning.plans import begin_repository, statuses

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.models.scripted import ScriptedPerson
 from foregate.agent.planning.answering import PlanReport
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.planner import make_plan
-from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.demo import run_git
+from foregate.cli.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox.network_refusal import explain_refusal
+from foregate.agent.tools.network_refusal import explain_refusal
 from foregate.policy.risk.access import parse_access
 
 PSQL = "psql: error: connection to server {} failed: {}\n\tIs the server running?"

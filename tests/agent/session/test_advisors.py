@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.models.scripted import ScriptedModel, answers
 from foregate.agent.session.advice import ask_advisor
-from foregate.agent.testing.model import ScriptedModel, answers
 from foregate.gates.support.blind_planner import KEY
 from foregate.schemas.errors import ModelError
 from foregate.schemas.judgement import Need

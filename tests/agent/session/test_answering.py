@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.answering import answer_question
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedRaised
 from foregate.schemas.protocols import Reply

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.agent.session.advice import read_advice
 from foregate.agent.session.turn_builder import KnownWords
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.gates.support.blind_planner import strip_schema
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import ModelRequest

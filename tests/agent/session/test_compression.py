@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.compression import keep_ends_within, plan_compression
-from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.conversation import (
     ESTIMATE,
     Conversation,

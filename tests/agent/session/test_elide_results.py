@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.elide_results import build_result, format_data, format_errors, format_result
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.commands import run_command
-from foregate.agent.tools.builtin.files import edit_file, read_file, write_file
-from foregate.agent.tools.builtin.git import git_add, git_status
-from foregate.agent.tools.builtin.looking import search_text
-from foregate.agent.tools.builtin.project import run_tests
+from foregate.agent.tools.commands import run_command
+from foregate.agent.tools.files import edit_file, read_file, write_file
+from foregate.agent.tools.git import git_add, git_status
+from foregate.agent.tools.looking import search_text
+from foregate.agent.tools.project import run_tests
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.commands.demo import run_git
+from foregate.cli.demo import run_git
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.tool_call import ToolCall

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foregate import Agent
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.undo import undo
 from foregate.agent.session.linked import find_lineage
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions

@@ -11,7 +11,7 @@ import pytest
 
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
-from foregate.cli.commands.keeping_reports import format_statistics
+from foregate.cli.keeping_reports import format_statistics
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version

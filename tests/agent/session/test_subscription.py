@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import says
+from foregate.agent.models.scripted import says
 from foregate.schemas.event import Event
 from tests.agent.world import World
 

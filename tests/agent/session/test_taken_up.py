@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, Event, NeedRaised
 from foregate.schemas.event_body import CallAnswered, Checkpoint, OutcomeUnknown, PolicyChanged, ToolStarted

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.compression import (
     build_measure,
     find_vocabulary_folder,
@@ -22,7 +23,6 @@ from foregate.agent.session.compression import (
     has_vocabulary,
     plan_compression,
 )
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.conversation import ESTIMATE, Conversation, estimate_tokens, is_surely_within
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import ContextCompressed
@@ -114,7 +114,7 @@ def test_without_the_library_everything_is_estimated() -> None:
 
 def test_neither_the_command_line_nor_a_short_conversation_imports_the_library() -> None:
     code = (
-        "import sys, foregate.cli.commands.app, foregate.agent.loop.runner, foregate.agent.session.session\n"
+        "import sys, foregate.cli.app, foregate.agent.loop.runner, foregate.agent.session.session\n"
         "print('tiktoken' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -7,7 +7,7 @@ import pytest
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.survey import command_arguments
 from foregate.agent.survey.command_arguments import find_holder
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import Command

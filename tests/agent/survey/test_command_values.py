@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from foregate.agent.survey.command_values import find_command_values
-from foregate.agent.tools.builtin.commands import run_command, run_shell
+from foregate.agent.tools.commands import run_command, run_shell
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import TaskState

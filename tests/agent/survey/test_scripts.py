@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.executor import is_script_another
+from foregate.agent.loop.executor import is_script_another
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import find_changed_resource
+from foregate.agent.loop.executor import find_changed_resource
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.undo import Preview, preview_calls
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.loop.undo import Preview, preview_calls
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.tools.custom_source import CustomToolSource
 from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox
 from foregate.api import Agent

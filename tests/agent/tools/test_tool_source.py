@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.effects.undo import undo
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox, ToolSources, WrappedToolSource, cap_text
 from foregate.api import Agent
 from foregate.assembly.open import open_session

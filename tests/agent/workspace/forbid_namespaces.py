@@ -15,7 +15,7 @@ from foregate.agent.sandbox.bpf import ALLOW, IF_SET, LOAD, NUMBER, assemble, gi
 from foregate.agent.sandbox.bpf import when_called as when
 from foregate.agent.sandbox.seccomp import NEW_NAMESPACES
 from foregate.agent.sandbox.system_calls import call
-from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.local import LocalWorkspace

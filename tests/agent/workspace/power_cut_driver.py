@@ -16,11 +16,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from foregate.agent.effects.applying import apply_changes, build_undo_step, keep_images
-from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.applying import apply_changes, build_undo_step, keep_images
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.workspace import renaming
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_step import look_at_path

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.sandbox.plan import Failure
 from foregate.agent.sandbox.starter import SandboxFailed
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox
 from foregate.agent.workspace.git_repository import find_repository

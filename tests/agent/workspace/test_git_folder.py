@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.survey.secret_scan import SecretScan
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

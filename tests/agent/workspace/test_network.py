@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox.network_refusal import explain_refusal
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.starter import start_program
+from foregate.agent.tools.network_refusal import explain_refusal
 from foregate.agent.workspace.access import give_access
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable
 from foregate.agent.workspace.process import NO_RETRIES, ProcessResult, run_program

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.commands import run_command, run_shell
+from foregate.agent.tools.commands import run_command, run_shell
 from foregate.agent.workspace.process import HeadTail, build_environment, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy

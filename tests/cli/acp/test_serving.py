@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from acp.schema import HttpMcpServer, SseMcpServer
 
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 from tests.agent.models.openai.scripted_server import ScriptedServer
 from tests.cli.acp.editor import SERVE, Desk, Editor, begin, build_stdio, press, prompt, says
 from tests.cli.conftest import Cli, Endpoint
@@ -271,6 +271,6 @@ def test_without_the_extra_one_sentence_says_what_to_install(cli: Cli, monkeypat
 
 
 def test_no_other_command_loads_the_protocol(cli: Cli, endpoint: Endpoint) -> None:
-    code = "import sys; from foregate.cli.commands.app import main; main(['--help']); assert 'acp' not in sys.modules"
+    code = "import sys; from foregate.cli.app import main; main(['--help']); assert 'acp' not in sys.modules"
     subprocess.run([sys.executable, "-Ic", code], check=True, capture_output=True)
     assert main(["help", "acp"]) == 0

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.result import Report, RunResult
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.open import open_session

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
-from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.testing.model import ScriptedPerson
+from foregate.agent.models.rehearsal_model import RehearsalModel
+from foregate.agent.models.scripted import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession

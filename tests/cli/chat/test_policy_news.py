@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from foregate.agent.testing.model import ScriptedModel, says
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession

@@ -15,11 +15,11 @@ import pytest
 from typer.main import get_command
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.app import app
+from foregate.cli.app import app
 from foregate.schemas.event_body import STATUSES
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.sqlite_log import SqliteLog

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from foregate.cli.commands.selecting import parse_range
+from foregate.cli.selecting import parse_range
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.queries.rows import DecisionRow, FoundText, SessionRow
 from foregate.views.terminal.audit_lists import DECISIONS, PASSAGES, SESSIONS

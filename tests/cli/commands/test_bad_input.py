@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from foregate.assembly.home import find_session
-from foregate.cli.commands import options
+from foregate.cli import options
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.views.terminal.exit_codes import ERROR, HELD, STATUS, USAGE
 from tests.agent.models.openai.scripted_server import KEY, message

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.commands.completion import SCRIPTS
+from foregate.cli.completion import SCRIPTS
 from tests.cli.at_terminal import AtTerminal
 from tests.cli.conftest import Cli
 

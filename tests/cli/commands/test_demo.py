@@ -20,10 +20,9 @@ import httpx2
 import pytest
 from rich.console import Console
 
-from foregate.agent.models.rehearsal import model
+from foregate.agent.models import rehearsal_model
 from foregate.assembly.home import Home
-from foregate.audit.explanation import explain
-from foregate.cli.commands.demo import (
+from foregate.cli.demo import (
     ADDRESS,
     FILES,
     FLAWED,
@@ -44,13 +43,14 @@ from foregate.cli.commands.demo import (
     run_git,
     show_demo,
 )
-from foregate.cli.commands.reports import format_explanation
+from foregate.cli.reports import format_explanation
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.decisions import read_decisions
+from foregate.tuning.explanation import explain
 from foregate.views.terminal.timeline import format_decision
 from tests.docs.pages import DOCS, code_of
 
@@ -240,8 +240,8 @@ def mentions(event: Event, gate: str) -> bool:
 
 
 def test_a_model_that_behaves_well_breaks_the_promise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    careful = model.RehearsalModel(stumbles=False)
-    monkeypatch.setattr(model, "RehearsalModel", lambda stumbles: careful)
+    careful = rehearsal_model.RehearsalModel(stumbles=False)
+    monkeypatch.setattr(rehearsal_model, "RehearsalModel", lambda stumbles: careful)
     with pytest.raises(BrokenPromise, match="never stepped in"):
         asyncio.run(run_demo(Console(file=io.StringIO(), width=80), tmp_path))
 

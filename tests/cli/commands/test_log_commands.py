@@ -100,7 +100,7 @@ def test_retain_shows_first_and_then_erases(cli: Cli, used: str) -> None:
 
 AS_OTHER = """
 import contextlib, io, os, sys
-from foregate.cli.commands.app import main
+from foregate.cli.app import main
 lines = sys.stdin.read().splitlines()
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
     for line in lines:  # who they are then may not be able to read the library

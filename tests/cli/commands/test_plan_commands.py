@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foregate import Agent
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.agent.planning.planner import FROM_FILE
 from foregate.schemas.event_body import Kind
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -230,7 +230,7 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
 
 
 def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home: Path) -> None:
-    from foregate.cli.commands.plans import PLANS
+    from foregate.cli.plans import PLANS
     from foregate.views.terminal.plan_finding import list_log_plans, summarise_plan
 
     log = SqliteLog(home / "events.db")

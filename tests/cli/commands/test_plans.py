@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.answering import PlanReport
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.planner import make_plan, record_proposal
-from foregate.agent.testing.model import ScriptedModel, says
 from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.commands.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
+from foregate.cli.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.views.terminal.person import PersonAtTerminal

@@ -6,7 +6,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from foregate.cli.commands.policy_show import build_source_rows
+from foregate.cli.policy_show import build_source_rows
 from foregate.schemas.tool_spec import OBSERVER, Declaration, Effect, ToolSpec
 from tests.cli.conftest import Cli
 from tests.policies import policy_with

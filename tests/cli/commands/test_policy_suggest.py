@@ -17,7 +17,7 @@ import pytest
 
 import foregate
 from foregate.assembly.home import open_home_log
-from foregate.cli.commands import options
+from foregate.cli import options
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.schemas import strict_json
 from foregate.schemas.review import QueueDrawn
@@ -359,6 +359,6 @@ def test_sessions_that_another_version_recorded_are_named(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = suggest(cli, *SHADOW)
-    monkeypatch.setattr("foregate.audit.rejudging.__version__", "9.9")
+    monkeypatch.setattr("foregate.tuning.rejudging.__version__", "9.9")
     for command in (SHADOW, ("policy", "suggest", first["change"])):
         assert "recorded by another version of Foregate: 5 by 0." in cli(*command)[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.planner import record_proposal

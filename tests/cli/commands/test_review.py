@@ -14,13 +14,13 @@ import pytest
 import foregate
 from foregate.agent.session.permissions import find_user
 from foregate.assembly import identity
-from foregate.audit.sign_offs import label_decision
-from foregate.cli.commands.audit_review import open_reviews
+from foregate.cli.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
 from foregate.telemetry.queries.review_log import verify_reviews
 from foregate.testing import ScriptedModel, calls, says
 from foregate.tuning.reviewing import QueueRequest, open_review
+from foregate.tuning.sign_offs import label_decision
 from tests.cli.commands.test_approvals import EDIT, ask, policy
 from tests.cli.conftest import Cli, Piped, parse_lines
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import foregate
-from foregate.audit.review_item import build_item
-from foregate.cli.commands.review_work import format_item
+from foregate.cli.review_work import format_item
 from foregate.telemetry.queries.rulings import Filter, read_population
 from foregate.testing import ScriptedModel, calls, says
+from foregate.tuning.review_item import build_item
 from tests.cli.at_terminal import AtTerminal
 from tests.cli.commands.test_review import LIST, READ
 

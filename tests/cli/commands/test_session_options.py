@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from foregate.assembly.identity import find_identity
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.options import opens_session
+from foregate.cli.options import opens_session
 
 EVERY = [
     "--model", "m", "--workspace", "w", "--policy", "p", "--config", "c", "--dialect", "json", "--mcp", "s.json",

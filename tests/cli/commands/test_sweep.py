@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from foregate.cli.commands import options
+from foregate.cli import options
 from tests.cli.commands.test_what_if import objects
 from tests.cli.conftest import Cli
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.commands.new_file import open_new_file
-from foregate.cli.commands.trajectories import parse_moment
+from foregate.cli.new_file import open_new_file
+from foregate.cli.trajectories import parse_moment
 from foregate.schemas.errors import UsageError
 from tests.cli.conftest import Cli
 from tests.telemetry.export.openai_format import check_example

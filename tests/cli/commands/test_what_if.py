@@ -147,9 +147,9 @@ def test_worker_processes_find_what_one_process_finds_in_the_same_order(
         cli("run", EDIT)
         Path("a.txt").write_text("teh cat\n")
     alone = what_if(cli, NO_EDIT, "--json")
-    monkeypatch.setattr("foregate.audit.pieces.EVENTS_PER_PIECE", 4)
-    monkeypatch.setattr("foregate.audit.pieces.MIN_EVENTS_FOR_WORKERS", 0)
-    monkeypatch.setattr("foregate.audit.pieces.cores", lambda: 2)
+    monkeypatch.setattr("foregate.tuning.pieces.EVENTS_PER_PIECE", 4)
+    monkeypatch.setattr("foregate.tuning.pieces.MIN_EVENTS_FOR_WORKERS", 0)
+    monkeypatch.setattr("foregate.tuning.pieces.cores", lambda: 2)
     assert what_if(cli, NO_EDIT, "--json") == alone
 
 
@@ -158,8 +158,8 @@ def test_what_a_worker_process_cannot_read_is_one_sentence(
 ) -> None:
     cli("run", EDIT)
     damage(home, "", "model_response")
-    monkeypatch.setattr("foregate.audit.pieces.MIN_EVENTS_FOR_WORKERS", 0)
-    monkeypatch.setattr("foregate.audit.pieces.cores", lambda: 2)
+    monkeypatch.setattr("foregate.tuning.pieces.MIN_EVENTS_FOR_WORKERS", 0)
+    monkeypatch.setattr("foregate.tuning.pieces.cores", lambda: 2)
     code, _, err = what_if(cli, NO_EDIT)
     assert (code, len(err.splitlines())) == (1, 1)
     assert "cannot be judged again" in err
@@ -185,7 +185,7 @@ def test_sessions_that_another_version_recorded_are_named(
     Path("new.yaml").write_text(EMPTY)
     cli("run", EDIT)
     assert "another version" not in cli("policy", *command)[2]
-    monkeypatch.setattr("foregate.audit.rejudging.__version__", "9.9")
+    monkeypatch.setattr("foregate.tuning.rejudging.__version__", "9.9")
     _, _, err = cli("policy", *command)
     assert "recorded by another version of Foregate: 1 by 0." in err
     assert err.endswith(", of 1 in all; this is 9.9, whose gates may judge them otherwise\n")

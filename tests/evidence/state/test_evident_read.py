@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.evidence.reads import FoundValue, WantedField, is_evident_read, is_record, may_have_written
 from foregate.evidence.state.session import SessionState

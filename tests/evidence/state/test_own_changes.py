@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from foregate.agent.loop.runner import take_step
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.files import write_file
-from foregate.agent.tools.builtin.folders import move_path
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.tools.files import write_file
+from foregate.agent.tools.folders import move_path
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind

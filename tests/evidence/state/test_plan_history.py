@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.undo import undo
 from foregate.agent.planning.control import (
     end_declined,
     follow_plan,

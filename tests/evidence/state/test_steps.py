@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolFinished
 from tests.agent.corpus import BOB, EDIT, READ, TALK

@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from foregate.audit.pieces import read_turns, split_session
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.reach import ReachReader, list_condition_paths
@@ -22,6 +21,7 @@ from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import replace_values
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.tuning.piece_judge import KeyChange, Revision
+from foregate.tuning.pieces import read_turns, split_session
 from tests.counts.counting import Count, counted
 from tests.varied import varied_log
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.gates.support.plain_schema import fits_plainly, read_plain_type
 from foregate.gates.support.schema_check import SchemaCheck

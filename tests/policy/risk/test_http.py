@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import (
-    complete_url,
-    effect_of_method,
-    is_allowed_host,
-    is_host_match,
-    is_private,
-    read_host,
-)
+from foregate.policy.risk.http import complete_url, effect_of_method, is_allowed_host, is_host_match, read_host
 from foregate.policy.source.load import default_policy
+from foregate.schemas.host import is_private
 from foregate.schemas.tool_spec import Effect
 
 

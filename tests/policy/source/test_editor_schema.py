@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from foregate.cli.commands.policy_show import find_schema
+from foregate.cli.policy_show import find_schema
 from foregate.policy.source.editor_schema import build_editor_schema
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import Layer, Tree

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from foregate.cli.commands.policy_show import format_new_file
+from foregate.cli.policy_show import format_new_file
 from tests.npm import install_packages
 
 PACKAGES = Path(__file__).with_name("yaml_server") / "package.json"

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import record_outcome
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.reconcile import record_outcome
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.control import decide
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import stop_task
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.message import Message, ModelRequest

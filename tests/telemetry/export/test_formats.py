@@ -13,7 +13,7 @@ import pytest
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.export.export import Export, ExportOptions, Format, SessionFamily

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.trajectory import find_pairs

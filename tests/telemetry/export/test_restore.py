@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft

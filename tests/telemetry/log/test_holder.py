@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foregate.telemetry.log import holder
-from foregate.telemetry.log.holder import HolderMark, get_own_holder, list_marks, sweep_marks
+from foregate.telemetry import holder
+from foregate.telemetry.holder import HolderMark, get_own_holder, list_marks, sweep_marks
 
 ELSEWHERE = replace(get_own_holder(), place="pid:[1]", started="1")
 
@@ -66,7 +66,7 @@ def test_a_mark_that_nobody_keeps_locked_proves_that_a_process_of_another_contai
 
 def test_a_process_that_ended_is_ending_while_anything_it_started_keeps_its_mark(tmp_path: Path) -> None:
     script = (
-        "import os, pathlib, subprocess, sys; from foregate.telemetry.log.holder import *\n"
+        "import os, pathlib, subprocess, sys; from foregate.telemetry.holder import *\n"
         "HolderMark(pathlib.Path(sys.argv[1])); me = get_own_holder()\n"
         "left = subprocess.Popen(['cat'], pass_fds=list_marks(), stdin=0, stdout=2)\n"
         "print(me.pid, me.started, flush=True); os._exit(0)"

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names

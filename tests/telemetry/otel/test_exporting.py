@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from foregate import Agent
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import InvalidJson

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.testing.model import answers, calls, says
-from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.models.scripted import answers, calls, says
+from foregate.agent.tools.commands import run_shell
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy

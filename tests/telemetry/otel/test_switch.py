@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.testing.model import ScriptedModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
+from foregate.agent.models.scripted import ScriptedModel
 from foregate.assembly.choices import choose_model, name_provider
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
@@ -84,7 +84,7 @@ async def test_settings_the_libraries_refuse_stop_no_session(folder: Path, monke
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_imported(tmp_path: Path) -> None:
     code = (
-        "import sys; from foregate.cli.commands.app import main; code = main(['run', 'hello', '--model', 'rehearsal']);"
+        "import sys; from foregate.cli.app import main; code = main(['run', 'hello', '--model', 'rehearsal']);"
         "print(code, sorted(name for name in sys.modules if name.startswith(('opentelemetry', 'google.protobuf'))))"
     )
     home = {"FOREGATE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls
 from foregate.agent.session.session_log import SessionLog
-from foregate.agent.testing.model import calls
 from foregate.evidence.state.session import SessionState
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Standing

@@ -6,8 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from foregate.audit.verify_proof import climb
 from foregate.telemetry.queries.checkpoints import EMPTY, find_path, find_root, hash_leaf
+from foregate.tuning.verify_proof import climb
 
 
 def find_root_by_definition(values: list[bytes]) -> bytes:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
-from foregate.cli.commands.reports import format_prompts
+from foregate.agent.models.scripted import calls, says
+from foregate.cli.reports import format_prompts
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.queries.filters import DecisionFilter
 from foregate.telemetry.queries.rows import SessionRow

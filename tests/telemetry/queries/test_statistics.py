@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import PolicyChanged

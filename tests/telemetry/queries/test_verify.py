@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, Event

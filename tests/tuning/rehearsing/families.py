@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import undo
 from foregate.agent.session.linked import draft_switches, find_lineage, fold_lineage
 from foregate.agent.session.session import Session
 from foregate.evidence.state.lineage import begin_further
@@ -14,8 +14,8 @@ from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Model, Person
-from foregate.tuning.rehearsing.family_replay import PolicyReplacer
-from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events, rehearse
+from foregate.tuning.family_replay import PolicyReplacer
+from foregate.tuning.rehearse import Rehearsal, SessionCounts, count_events, rehearse
 from tests.agent.world import World
 from tests.tuning.rehearsing.models import Agreeing, Heedless, Wanted
 

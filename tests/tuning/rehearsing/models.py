@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.gates.replay.assumption import Assumption
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
@@ -15,8 +15,8 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
-from foregate.tuning.rehearsing.family_replay import PolicyReplacer
-from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
+from foregate.tuning.family_replay import PolicyReplacer
+from foregate.tuning.rehearse import Rehearsal, rehearse
 from tests.agent.world import ACCEPT, plan_json
 
 TALK = "I understood what you want, and this is what I do for it now."

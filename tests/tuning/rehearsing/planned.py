@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.models.scripted import answers, says
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import reset_failed_tasks
 from foregate.agent.planning.controller import PlanController
 from foregate.agent.planning.planner import make_plan, record_proposal
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import answers, says
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, Event

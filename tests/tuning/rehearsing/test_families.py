@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.loop.undo import undo
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import EffectUndone, ToolFinished, UserMessage
-from foregate.tuning.rehearsing.rehearse import SessionCounts, count_events
+from foregate.tuning.rehearse import SessionCounts, count_events
 from tests.agent import corpus
 from tests.agent.world import World
 from tests.events import bodies

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.planning.control import roll_back_plans
-from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import Event, NeedRaised
 from foregate.schemas.event_body import Checkpoint
 from foregate.schemas.protocols import Reply
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, RecordedConfiguration
-from foregate.tuning.rehearsing.rehearse import Rehearsal, count_events
+from foregate.tuning.rehearse import Rehearsal, count_events
 from tests.agent import corpus
 from tests.agent.planning import plans
 from tests.agent.planning.plans import CONFIGURATION

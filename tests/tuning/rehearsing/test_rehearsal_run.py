@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from foregate.audit.pieces import ProcessWorkers
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.rehearsing.family_replay import PolicyReplacer
-from foregate.tuning.rehearsing.rehearse import RehearsalRun, SessionCounts, find_families, rehearse
+from foregate.tuning.family_replay import PolicyReplacer
+from foregate.tuning.pieces import ProcessWorkers
+from foregate.tuning.rehearse import RehearsalRun, SessionCounts, find_families, rehearse
 from tests.agent import corpus
 from tests.policies import policy_with
 from tests.tuning.rehearsing.families import DONE, Message, delegate, list_events, play_messages

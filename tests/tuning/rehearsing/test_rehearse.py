@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Reply
-from foregate.tuning.rehearsing.family_replay import PolicyReplacer
-from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events
+from foregate.tuning.family_replay import PolicyReplacer
+from foregate.tuning.rehearse import Rehearsal, SessionCounts, count_events
 from tests.agent import corpus
 from tests.agent.world import World
 from tests.events import bodies

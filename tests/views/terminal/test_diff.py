@@ -7,7 +7,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin import files
+from foregate.agent.tools import files
 from foregate.views.terminal import diff
 from foregate.views.terminal.diff import describe_counts, diff_lines, format_diff, format_unified
 from foregate.views.terminal.layout import count_columns, is_hidden

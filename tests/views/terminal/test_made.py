@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.effects.changes_made import ChangesMade, Commit, FileVersions
+from foregate.agent.loop.changes_made import ChangesMade, Commit, FileVersions
 from foregate.views.terminal.layout import count_columns, is_hidden
 from foregate.views.terminal.made import BEGIN, describe_made, format_made
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.outlook import PlanPreview, describe_call

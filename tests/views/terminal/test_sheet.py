@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.effects.undo import Preview
+from foregate.agent.loop.undo import Preview
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind

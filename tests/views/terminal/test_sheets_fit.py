@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from foregate.agent.effects.undo import Preview
+from foregate.agent.loop.undo import Preview
 from foregate.agent.planning.outlook import PlanPreview
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.judgement import Need

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.changes_made import ChangesMade, FileVersions
+from foregate.agent.loop.changes_made import ChangesMade, FileVersions
 from foregate.schemas.event import NeedAnswered
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Answer

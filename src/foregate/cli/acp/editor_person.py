@@ -11,7 +11,7 @@ from acp import RequestError
 from acp.schema import AllowedOutcome, RequestPermissionResponse
 from pydantic import ValidationError
 
-from foregate.agent.effects.undo import preview_calls
+from foregate.agent.loop.undo import preview_calls
 from foregate.agent.planning.control import get_plan_state
 from foregate.agent.planning.outlook import preview_plan
 from foregate.cli.acp.permission import (

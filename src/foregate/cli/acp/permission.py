@@ -10,7 +10,7 @@ from acp.helpers import ToolCallContentVariant, text_block, tool_content
 from acp.schema import PermissionOption, ToolCallLocation, ToolCallUpdate
 from rich.text import Text
 
-from foregate.agent.effects.undo import Preview
+from foregate.agent.loop.undo import Preview
 from foregate.cli.acp.updates import KINDS, build_diff, build_title, fence_text
 from foregate.gates.support.permitting import NARROW
 from foregate.schemas.judgement import Need

@@ -22,7 +22,7 @@ from acp.helpers import (
 )
 from acp.schema import FileEditToolCallContent, PlanEntryStatus, ToolCallLocation, ToolKind
 
-from foregate.agent.effects.changes_made import read_changes_made
+from foregate.agent.loop.changes_made import read_changes_made
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered
 from foregate.schemas.event_body import (

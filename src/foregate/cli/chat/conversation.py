@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial, partialmethod
 from pathlib import Path
 
-from foregate.agent.effects.changes_made import read_changes_made
-from foregate.agent.effects.undo import preview_calls, read_undo_history
 from foregate.agent.loop.cancelling import GIVEN_UP, cancel_task, turn_elsewhere
+from foregate.agent.loop.changes_made import read_changes_made
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.loop.undo import preview_calls, read_undo_history
 from foregate.agent.planning.control import get_plan_state
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.result import RunResult
@@ -267,7 +267,7 @@ class ChatSession:
             self.screen.row(f"there is no call `{rest}`; /history names them" if rest else "no call has run yet", CARE)
 
     async def _undo(self, rest: str) -> None:
-        from foregate.agent.effects.undo import preview_undo, undo
+        from foregate.agent.loop.undo import preview_undo, undo
         from foregate.views.terminal.diff import LINES, diff_change, format_change
 
         session, screen, width = self.session, self.screen, self.screen.console.width
@@ -295,7 +295,7 @@ class ChatSession:
             screen.row(sentence, CARE)
 
     async def _resolve(self, rest: str) -> None:
-        from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
+        from foregate.agent.loop.reconcile import list_open_calls, resolve_outcomes
         from foregate.evidence.state.conversation import CAME
 
         call, _, word = rest.rpartition(" ")

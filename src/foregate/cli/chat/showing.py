@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from rich.text import Text
 
-from foregate.agent.effects.changes_made import read_changes_made
+from foregate.agent.loop.changes_made import read_changes_made
 from foregate.agent.session.session import Session
 from foregate.policy.policy import Policy
 from foregate.policy.source.wording import describe_differences

@@ -11,10 +11,10 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
 
-from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
-from foregate.agent.effects.undo import preview_calls, undo
 from foregate.agent.loop.cancelling import cancel_task
+from foregate.agent.loop.reconcile import list_open_calls, resolve_outcomes
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.loop.undo import preview_calls, undo
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import stop_task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from foregate.agent.effects.changes_made import ChangesMade, FileVersions
+from foregate.agent.loop.changes_made import ChangesMade, FileVersions
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.text import Text
 
-from foregate.agent.effects.stored_previews import decode_previews
-from foregate.agent.effects.undo import Preview
-from foregate.audit.explanation import Explanation, choose_call, explain, read_turn
-from foregate.audit.sentences import describe_call, describe_counterfactuals, describe_history, describe_ruling
+from foregate.agent.loop.stored_previews import decode_previews
+from foregate.agent.loop.undo import Preview
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.policy.source.load import restore_policy
@@ -29,6 +27,8 @@ from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.log.chain import is_unchanged
+from foregate.tuning.explanation import Explanation, choose_call, explain, read_turn
+from foregate.tuning.sentences import describe_call, describe_counterfactuals, describe_history, describe_ruling
 from foregate.views.pages.decision_views import (
     BesideView,
     ChainView,

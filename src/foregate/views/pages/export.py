@@ -10,7 +10,6 @@ from hashlib import sha256
 from markupsafe import Markup
 from msgspec import Struct
 
-from foregate.audit.proving import SessionProof, prove_session
 from foregate.schemas.errors import ForegateError, InvalidJson, LogError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import Kind
@@ -21,6 +20,7 @@ from foregate.telemetry.log.chain import encode_event, read_line
 from foregate.telemetry.log.masking import Hidden, mask_text
 from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.queries.verify import Verification
+from foregate.tuning.proving import SessionProof, prove_session
 from foregate.views.pages.decision_page import build_decision_page
 from foregate.views.pages.decision_views import DecisionPage
 from foregate.views.pages.kept import KeptBytes

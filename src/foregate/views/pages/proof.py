@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from foregate.audit.proving import SessionProof
+from foregate.tuning.proving import SessionProof
 from foregate.views.pages.texts import cut_text
 from foregate.views.pages.views import ProofView
 

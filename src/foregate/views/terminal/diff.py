@@ -9,7 +9,7 @@ from itertools import groupby
 from msgspec import Struct
 from rich.text import Text
 
-from foregate.agent.effects.undo import Preview
+from foregate.agent.loop.undo import Preview
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import Json
 from foregate.views.terminal.layout import BAD, CARE, GOOD, format_labelled, format_pieces, pluralise

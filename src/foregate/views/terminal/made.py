@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from rich.text import Text
 
-from foregate.agent.effects.changes_made import ChangesMade, FileVersions
+from foregate.agent.loop.changes_made import ChangesMade, FileVersions
 from foregate.schemas.sandbox import describe_counts
 from foregate.views.terminal.diff import DiffLine, diff_lines, format_diff, parse_patch
 from foregate.views.terminal.layout import CARE, NAME, format_labelled, pluralise

@@ -170,7 +170,7 @@ async def open_plan_work(
     setting: SessionOptions, *, quiet: bool = False, as_json: bool = False
 ) -> AsyncIterator[PlanWork]:
     """Open the session of a setting, and yield the work on its plan."""
-    from foregate.agent.effects.undo import preview_calls
+    from foregate.agent.loop.undo import preview_calls
     from foregate.assembly.open import open_session
     from foregate.views.terminal.layout import build_console
     from foregate.views.terminal.person import PersonAtTerminal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from foregate.agent.effects.changes_made import read_changes_made
+from foregate.agent.loop.changes_made import read_changes_made
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind, TaskEnded, TaskStarted, ToolFinished, UserMessage
 from foregate.views.terminal.event_rows import name_call

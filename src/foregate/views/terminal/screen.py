@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from foregate.agent.effects.changes_made import ChangesMade
+from foregate.agent.loop.changes_made import ChangesMade
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,

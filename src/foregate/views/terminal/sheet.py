@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from foregate.agent.effects.undo import Preview
+from foregate.agent.loop.undo import Preview
 from foregate.gates.support.permitting import NARROW, WIDER, list_permits
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from foregate.agent.effects.changes_made import ChangesMade
+from foregate.agent.loop.changes_made import ChangesMade
 from foregate.schemas.event import Body, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,

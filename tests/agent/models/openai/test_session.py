@@ -10,7 +10,7 @@ from typing import Any
 
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
-from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

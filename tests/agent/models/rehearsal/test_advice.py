@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.schemas import strict_json
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import Message, ModelRequest

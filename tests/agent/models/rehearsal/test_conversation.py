@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.rehearsal.conversation import CallAnswer, read_answer
+from foregate.agent.models.rehearsal_reading import CallAnswer, read_answer
 from foregate.schemas import strict_json
 
 FOREGATES_OWN = ("code", "message", "notice", "remedy")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.rehearsal.conversation import LONGEST
-from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.models.rehearsal_model import RehearsalModel
+from foregate.agent.models.rehearsal_reading import LONGEST
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json

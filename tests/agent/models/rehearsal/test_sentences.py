@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.conversation import Wish, understand
+from foregate.agent.models.rehearsal_reading import Wish, understand
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.looking import analyze_error
+from foregate.agent.tools.looking import analyze_error
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.tools.builtin.folders import GONE
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.folders import GONE
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.git_push import git_push
+from foregate.agent.tools.git_push import git_push
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.tools.builtin.http import http_request, parse_address
+from foregate.agent.tools.http import http_request, parse_address
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import is_private
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.host import is_private
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
 from tests.agent.running import run_alone

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.memory import Memory, recall, remember
+from foregate.agent.tools.memory import Memory, recall, remember
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.files import PatchError, apply_diff
+from foregate.agent.tools.files import PatchError, apply_diff
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "-x\n", "--- y\n"]), max_size=12)
 

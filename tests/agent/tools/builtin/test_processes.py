@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.processes import RunningProcess, list_processes
+from foregate.agent.tools.processes import RunningProcess, list_processes
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.tool_call import EvidenceKind, Origin
@@ -53,7 +53,7 @@ async def test_a_process_elsewhere_is_listed_without_its_arguments(
 
 def test_of_foregate_and_of_what_started_it_no_arguments_are_shown_wherever_they_work(folder: Path) -> None:
     look = (
-        "from foregate.agent.tools.builtin.processes import list_running\n"
+        "from foregate.agent.tools.processes import list_running\n"
         "from foregate.agent.workspace.local import LocalWorkspace\n"
         "for process in list_running(LocalWorkspace('.')): print(process.pid, process.display_line)\n"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.testing.model import ScriptedPerson, calls, says
-from foregate.agent.tools.builtin.project import run_build, run_tests
+from foregate.agent.tools.project import run_build, run_tests
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState

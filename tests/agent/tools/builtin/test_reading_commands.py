@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.tools.builtin.commands import run_command, run_shell
-from foregate.agent.tools.builtin.git import git_status
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.commands import run_command, run_shell
+from foregate.agent.tools.git import git_status
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace

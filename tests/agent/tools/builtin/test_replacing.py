@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.looking import compile_pattern
-from foregate.agent.tools.builtin.replacing import build_filler, replace_matches, search_replace
+from foregate.agent.tools.looking import compile_pattern
+from foregate.agent.tools.replacing import build_filler, replace_matches, search_replace
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.replacing import render_template
+from foregate.agent.tools.replacing import render_template
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

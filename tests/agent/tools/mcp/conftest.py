@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, Step
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, Step
 from foregate.agent.tools.mcp.definition import Pins
 from foregate.agent.tools.mcp.mcp_tools import McpTools
 from foregate.agent.tools.mcp.server_configuration import read_servers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.declarations import Declarations
 from foregate.schemas.event_body import CallAnswered, ToolStarted
 from foregate.schemas.protocols import Reply

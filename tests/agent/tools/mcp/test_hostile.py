@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.stopping import stop_task
-from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import read_servers
 from foregate.schemas.event import Event, NeedRaised, TurnJudged

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.workspace.confinement import find_tier
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted

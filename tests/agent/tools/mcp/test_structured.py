@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import types
 
-from foregate.agent.testing.model import calls, says
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.mcp.result import render_answer
 from foregate.evidence.records import read_records
 from foregate.schemas.event_body import CallAnswered, ToolFinished

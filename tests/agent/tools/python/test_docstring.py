@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from foregate.agent.tools.python.python_tool import read_docstring
+from foregate.agent.tools.python_tool import read_docstring
 
 GOOGLE = """Count words
     in a file.

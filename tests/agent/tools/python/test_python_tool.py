@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from foregate.agent.tools.python.python_tool import tool
+from foregate.agent.tools.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.risk.facts import merge_capabilities
 from foregate.schemas.errors import UsageError

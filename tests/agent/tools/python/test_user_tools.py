@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.undo import undo
-from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.tools.custom_source import find_file, load_tools
 from foregate.api import Agent
 from foregate.assembly.open import open_session

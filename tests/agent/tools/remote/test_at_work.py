@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.reconcile import reconcile_calls
-from foregate.agent.effects.undo import undo
+from foregate.agent.loop.reconcile import reconcile_calls
 from foregate.agent.loop.runner import run
+from foregate.agent.loop.undo import undo
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.control import follow_plan
-from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.schemas.errors import UsageError
 from foregate.schemas.tool_call import Origin

@@ -13,10 +13,10 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from foregate.agent.loop.runner import run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.survey.remote_survey import survey_remote_call
-from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.remote.protocol import parse_address
-from foregate.agent.tools.remote.remote_tools import build_result, parse_survey
+from foregate.agent.tools.remote_protocol import parse_address
+from foregate.agent.tools.remote_tools import build_result, parse_survey
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import UsageError
 from foregate.schemas.tool_call import Survey, ToolCall
@@ -238,7 +238,7 @@ def test_a_look_too_large_to_judge_is_a_problem_which_holds_the_call() -> None:
 
 
 def test_what_a_runtime_cannot_tell_is_unknown() -> None:
-    from foregate.agent.tools.remote.protocol import Problem, Response
+    from foregate.agent.tools.remote_protocol import Problem, Response
 
     assert build_result(Response("1", False, "unknown", errors=(Problem("outcome_unknown", "killed"),))).unknown
     assert not build_result(Response("1", False, "refused", errors=(Problem("denied_by_rule", "no"),))).unknown

@@ -17,7 +17,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from foregate.agent.testing.model import Answer, ScriptedModel, ScriptedPerson, Step
+from foregate.agent.models.scripted import Answer, ScriptedModel, ScriptedPerson, Step
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event

@@ -1,1 +1,0 @@
-"""The only door to effects: runs a permitted call, stores what was there, undoes it, and finds out its outcome."""

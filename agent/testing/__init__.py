@@ -1,1 +1,0 @@
-"""A model and a person that follow a script, for tests."""

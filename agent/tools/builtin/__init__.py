@@ -1,1 +1,0 @@
-"""The tools that come with Foregate: files, folders, commands, git, HTTP, memory."""

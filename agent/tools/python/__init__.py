@@ -1,1 +1,0 @@
-"""Python functions as tools."""

@@ -1,1 +1,0 @@
-"""The tools of another process over a WebSocket, believed no further than the policy lets them."""

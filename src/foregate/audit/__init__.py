@@ -1,1 +1,0 @@
-"""Answers what another policy would have decided, and why a decision was made."""
