@@ -16,6 +16,7 @@ from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response as HttpResponse
 
 from foregate.agent.serving.tool_server import CallerConsent, ToolServer, build_refusal
+from foregate.agent.tools.remote_connection import EndedTransport
 from foregate.agent.tools.remote_protocol import (
     VERSION,
     Attach,
@@ -64,6 +65,14 @@ Enter = Callable[[str], Awaitable[tuple[ToolServer, Callable[[], Awaitable[None]
 """Opens the session that serves an agent; returns its server and what gives the session back."""
 
 
+class EndingServer(ServerConnection):
+    """A connection that raises ConnectionClosed, and nothing else, when it is used after its end."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.transport = EndedTransport()
+
+
 class WebSocketServer:
     """Serves tools to agents that know the token. What one agent does is in one session of the log."""
 
@@ -89,6 +98,7 @@ class WebSocketServer:
                 ssl=tls,
                 origins=[None],
                 process_request=self._check_token,
+                create_connection=EndingServer,
                 compression=None,
                 server_header=None,
                 close_timeout=_GOODBYE,

@@ -32,6 +32,28 @@ class ConnectionLost(Exception):
     """The connection broke, or could not be made; the message says why."""
 
 
+class EndedTransport(asyncio.Transport):
+    """What stands in for the transport of a connection that is over.
+
+    Python's own raises AttributeError for `abort` once it has written what was left at its close, and websockets
+    aborts where somebody sends to, or closes, what the other side has ended.
+    """
+
+    def abort(self) -> None:
+        """Do nothing: it is over."""
+
+    def is_closing(self) -> bool:
+        return True
+
+
+class EndingClient(ClientConnection):
+    """A connection that raises ConnectionClosed, and nothing else, when it is used after its end."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.transport = EndedTransport()
+
+
 class DirectConnect(connect):
     """A connection that goes where it was told to: a redirect would take the token elsewhere."""
 
@@ -167,6 +189,7 @@ class RuntimeConnection:
                 self.url,
                 additional_headers={"Authorization": f"Bearer {self._token}"},
                 user_agent_header=None,
+                create_connection=EndingClient,
                 compression=None,
                 proxy=None,
                 open_timeout=self.policy.timeout,

@@ -18,6 +18,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from foregate.agent.models.scripted import Answer, ScriptedModel, ScriptedPerson, Step
+from foregate.agent.tools.remote_connection import EndingClient
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event
@@ -232,7 +233,12 @@ async def bare(port: int, agent: str | None = "tester", token: str = TOKEN) -> A
     """Connect by hand; as `agent`, or without saying who."""
     headers = {"Authorization": f"Bearer {token}"}
     async with connect(
-        f"ws://127.0.0.1:{port}", additional_headers=headers, compression=None, proxy=None, close_timeout=1
+        f"ws://127.0.0.1:{port}",
+        additional_headers=headers,
+        compression=None,
+        proxy=None,
+        close_timeout=1,
+        create_connection=EndingClient,
     ) as connection:
         talk = Bare(connection)
         assert (await talk.next())["type"] == "welcome"
