@@ -75,6 +75,7 @@ class WantedField(NamedTuple):
 
     A read that was asked with the value is no evidence of it, unless `echoes` are, nor one of an event before which
     `is_written` says that the session wrote it. `only_looks` takes what looks returned, and nothing that a change did.
+    `owns` says which fields of a tool's results a person has declared since they were read.
     """
 
     told: AbstractSet[str]
@@ -84,10 +85,20 @@ class WantedField(NamedTuple):
     echoes: bool = False
     is_written: Callable[[int], bool] = lambda seq: False
     only_looks: bool = False
+    owns: Callable[[str], OwnFields] = lambda tool: ()
 
     @property
     def said(self) -> SaidText:
         return self.told, self.wholes
+
+
+class OpenedRead(NamedTuple):
+    """The records of what the call at event `seq` returned, and which of their fields nobody outside can write."""
+
+    seq: int
+    tool: str
+    own: OwnFields
+    records: tuple[Record, ...]
 
 
 @dataclass(eq=False)
@@ -150,7 +161,7 @@ class Reads:
                 continue
             for number, name in places:
                 record = index.records[number]
-                is_own = read.own == "all" or name in read.own
+                is_own = read.own == "all" or name in read.own or name in wanted.owns(read.tool)
                 if not wanted.gives(record, name, is_own):
                     continue
                 if (listing := listings.get((read.tool, name, whole))) is None:
@@ -173,8 +184,12 @@ class Reads:
 
     def list_records(self) -> Iterator[Record]:
         """Yield the records of all reads."""
-        for read in self._reads.values():
-            yield from _open_read(read).records
+        return (record for one in self.list_reads() for record in one.records)
+
+    def list_reads(self) -> Iterator[OpenedRead]:
+        """Yield each read with its records, the newest first."""
+        for read in reversed(self._reads.values()):
+            yield OpenedRead(read.seq, read.tool, read.own, _open_read(read).records)
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""

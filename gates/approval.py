@@ -293,7 +293,9 @@ def hold_unnamed(opinion: Opinion, asks: Sequence[Ask], turn: Turn, answer: Answ
         call = ask.facts.call.id
         left = list_unnamed_values(ask.facts, turn.depth, read_named(answer, call))
         if ask.is_outside and left and opinion.rulings[call].standing is Standing.ALLOW:
-            message = f"{explain_outside(left)}; go on without it, or ask the person to name it in a message"
+            typed = ", ".join(f"`{text[:80]}`" for text in read_named(answer, call))
+            instead = f"; the person typed {typed[:200]} instead" if typed and len(left) == 1 else ""
+            message = f"{explain_outside(left)}{instead}; go on without it, or ask the person to name it in a message"
             held[call] = Ruling(Standing.HOLD, "outside_mandate", message)
     return replace(opinion, rulings={**opinion.rulings, **held})
 

@@ -209,6 +209,7 @@ class Reply(Struct, frozen=True):
     runs only where all of those are among them. `declared` says, by name, what an `undeclared` tool does from now on: a
     word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or `proposed`). It may be an object with the word as
     `nature` and with `targets`, `amounts` and `texts`; `"all": true` covers all undeclared tools of that MCP server.
+    `own` names those `fields` of what a tool returned that others cannot write, also of an `unowned` one.
     `person` is who answers, where the caller knows that and it is not who runs the session.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]

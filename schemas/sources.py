@@ -18,9 +18,11 @@ _SAYS = {
     "configured": "configured before this session",
     "own": "one of several, and you named none",
     "unsaid": "nobody said this",
-    "outside": "text from outside said this; you did not",
+    "outside": "not you",
 }
-_COMPOSED = "you did not say this"
+_COMPOSED = "the model, after it read text from outside"
+_AGAINST = "the model, and you said another"
+_WRITERS = {True: "others cannot write there", False: "others can write there"}
 _TAKEN = "you did not ask to send this; it was read in"
 _UNSPOKEN = {
     "lost": "you did not ask for this to go, and git cannot bring it back",
@@ -36,6 +38,8 @@ def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
     'you: “Pay 10 to Bob.”'
     >>> explain_source({"text": "10", "source": "found", "words": "field amount of get_bill"})
     'found: field amount of get_bill'
+    >>> explain_source({"text": "10", "source": "outside", "words": "read_mail", "at": "2026-03-01T10:02:07Z"})
+    'not you: read_mail, 10:02 UTC; others can write there'
     """
     source, words = get_text(value, "source", ""), get_text(value, "words", "")
     role = get_text(value, "role", "")
@@ -44,12 +48,39 @@ def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
     if role == "carried":
         return f"{_TAKEN}: {words}" if words else _ENCODED
     says = _SAYS.get(source, "nobody can tell who said this")
-    if source == "outside" and words.startswith("nobody "):
-        # Out of several texts, or in a form in which none has it.
-        says = _COMPOSED
+    if source == "outside":
+        return f"{says}: {explain_outside_value(value)}"
     if source in ("said", "mentioned", "unclear") and words:
         words = f"“{words if details else excerpt_sentence(words, get_text(value, 'text', ''))}”"
     return f"{says}: {words}" if words else says
+
+
+def explain_outside_value(value: Mapping[str, Json]) -> str:
+    """Return who said a value that is not the person's, and who could have."""
+    words, record = get_text(value, "words", ""), as_texts(get_list(value, "record"))
+    if words.startswith("nobody "):
+        # Out of several texts, or in a form in which none has it.
+        return _AGAINST if words.endswith("another") else _COMPOSED
+    if words.startswith("text you "):
+        return words
+    tool, field = (get_text(value, part, "") for part in ("tool", "field"))
+    tool, field = tool or "".join(record[:1]) or words or "text from outside", field or "".join(record[1:2])
+    where = _describe_place(tool, field, get_text(value, "at", ""))
+    return f"{where}; {_WRITERS[False]}"
+
+
+def explain_candidate(other: Mapping[str, Json]) -> str:
+    """Return where a value stands that a person may mean instead, and who could have written it.
+
+    >>> explain_candidate({"field": "email", "tool": "find_contact", "at": "2026-03-01T10:02:07Z", "own": True})
+    'find_contact, field email, 10:02 UTC; others cannot write there'
+    """
+    where = (get_text(other, name, "") for name in ("tool", "field", "at"))
+    return f"{_describe_place(*where)}; {_WRITERS[other.get('own') is True]}"
+
+
+def _describe_place(tool: str, field: str, at: str) -> str:
+    return ", ".join(filter(None, (tool, field and f"field {field}", at and f"{at[11:16]} UTC")))
 
 
 def explain_naming(value: Mapping[str, Json], path: str) -> str:

@@ -110,12 +110,13 @@ class TargetParameter(Noun, frozen=True):
     default: str = ""
 
 
-Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void"]
-"""What a person says a tool does, from least to worst; `each` and `void` say nothing of it.
+Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void", "unsaid"]
+"""What a person says a tool does, from least to worst; `each`, `void` and `unsaid` say nothing of it.
 
 - `reads`: it only reads; `undoable`: it changes what can be taken back; `final`: what cannot be taken back;
 - `sends`: it sends, or reaches outside; `grave`: it pays, or has other high impact;
-- `each`: the person wants to be asked each time; `void`: they said something, and the definition has changed since.
+- `each`: the person wants to be asked each time; `void`: they said something, and the definition has changed since;
+- `unsaid`: they said only which fields of its results are own.
 """
 
 

@@ -143,6 +143,7 @@ async def ask_model(session: Session) -> RunResult | None:
 
 async def ask_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResult | None:
     """Have a question answered; a person who does not answer now pauses the task."""
+    need = await session.interaction.show_reads(need, session.catalogue)
     if await session.interaction.answer_need(need, in_hand):
         asking = session.state.open
         if need.who == "person" and asking is not None and asking.answers:

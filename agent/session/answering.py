@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Literal
 
 from foregate.agent.session.hearing import draft_answer, draft_reply
@@ -15,6 +16,7 @@ from foregate.schemas.event import Draft, NeedAnswered
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log, QuestionStore, Reply
 from foregate.schemas.question import AskedQuestion, PendingAnswer, Question, describe_end, follow_question
+from foregate.schemas.strict_json import Json
 
 Delivery = Literal["recorded", "taken", "waiting"]
 """Where an answer is: recorded by this process, taken by the one that asks, or kept for that one to take."""
@@ -35,10 +37,15 @@ async def answer_question(
     it looks. Raises UsageError, one sentence, for a reply that is none to this question, for a question that has
     expired, and where somebody else has answered before; then nothing happens.
     """
-    if reply.choice in _LATER or reply.declared:
+    if reply.choice in _LATER or not all(map(is_about_fields, reply.declared.values())):
         how = f"`foregate resume {question.session}` at a terminal shows it"
         raise UsageError(f"what holds beyond this session is said at the sheet; {how}")
     return await _deliver(log, question, await keep_answer(log, question, reply, clock(), runs))
+
+
+def is_about_fields(said: Json) -> bool:
+    """Whether what an answer says of a tool is only which of its fields are own."""
+    return isinstance(said, Mapping) and {*said} == {"own"}
 
 
 async def keep_answer(

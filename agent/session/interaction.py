@@ -12,6 +12,8 @@ from foregate.agent.session.call_runner import PrefetchedResults
 from foregate.agent.session.hearing import Hearing, draft_answer
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
+from foregate.gates.support.declaring import add_fields
+from foregate.gates.support.mandate import add_candidates
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
@@ -19,7 +21,8 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Need
 from foregate.schemas.protocols import Blobs, Model, Person, Reply
 from foregate.schemas.question import AskedQuestion
-from foregate.schemas.strict_json import Json, get_list, get_text
+from foregate.schemas.strict_json import Json, as_object, get_list, get_text
+from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
 
@@ -55,6 +58,19 @@ class Interaction:
         used: dict[str, Any] = {"usage": advice.usage, "model_calls": advice.requests, "response": words}
         await self.record_answer(need, turn, advice.value, advice.error, **used)
         return True
+
+    async def show_reads(self, need: Need, catalogue: Catalogue) -> Need:
+        """Return an approval with what was read that a person can choose from; any other question as it is."""
+        task = self._log.state.task
+        if need.gate != "approval" or need.who != "person" or task is None:
+            return need
+        reads = list(task.earlier.reads.join(task.reads).list_reads())
+        after = min((read.seq for read in reads), default=1) - 1
+        events = await self._log.store.read(self._log.lease.session, after=after, kinds=("tool_finished",))
+        more = reads, {event.seq: event.time for event in events}, catalogue, self.policy
+        calls = map(as_object, get_list(need.request, "calls"))
+        shown = [add_fields(add_candidates(call, *more), *more) for call in calls]
+        return replace(need, request={**need.request, "calls": shown})
 
     async def _ask_person(self, need: Need, in_hand: TurnInHand) -> bool:
         """Record a question to the person and their answer, wherever it was given; return False without an answer."""

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from foregate.agent.session.call_runner import CallRunner, PrefetchedResults
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.next_policy import FollowPolicy
@@ -27,10 +25,9 @@ from foregate.agent.workspace.secret_values import FileSecrets
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.support.declaring import read_declared
+from foregate.gates.support.declaring import collect_declared
 from foregate.gates.support.permitting import read_permitted
 from foregate.policy.policy import Policy
-from foregate.policy.risk.declared import is_undeclared
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, UsageError, WorkspaceError
 from foregate.schemas.event import Actor, Draft
@@ -54,11 +51,9 @@ from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSou
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import (
     Catalogue,
-    Declaration,
     ToolSpec,
     build_catalogue,
     hash_catalogue,
-    hash_definition,
 )
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
@@ -271,16 +266,8 @@ class Session:
 
     def keep_declarations(self, answer: Answer, need: Need) -> None:
         """Keep what the person declared with an answer; it holds from the next response on, whose log says so."""
-        kept: dict[str, Declaration] = {}
-        for tool, (declared, server) in read_declared(answer.value or {}, need.request, answer.at).items():
-            others = [spec for spec in self.catalogue.values() if server and spec.provenance == f"mcp:{server}"]
-            declared = replace(declared, by=self._name_answerer())
-            bare = Declaration(declared.nature, "", at=declared.at, by=declared.by)
-            for spec in others:
-                if is_undeclared(spec, self.policy):
-                    kept.setdefault(spec.name, replace(bare, hash=hash_definition(spec)))
-            kept[tool] = declared
-        if not kept:
+        by, tools = self._name_answerer(), (self.catalogue, self.policy)
+        if not (kept := collect_declared(answer.value or {}, need.request, answer.at, by, *tools)):
             return
         try:
             self.declarations.keep(kept, self.catalogue)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import (
     LONGEST,
     Leaf,
+    find_personal_fields,
     find_tool_entry,
     has_own_destination,
     is_believed,
@@ -36,7 +38,7 @@ from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_te
 from foregate.policy.risk.said import SaidValues
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Survey, ToolCall
-from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
 
 _ADDRESSES = ("address", "url")
@@ -64,7 +66,14 @@ Role = Literal["target", "amount", "value"]
 _Counted = tuple[Leaf, Value, Role]
 
 
-def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionState, policy: Policy) -> Survey:
+def find_values(
+    call: ToolCall,
+    spec: ToolSpec,
+    found: Survey,
+    state: SessionState,
+    policy: Policy,
+    catalogue: Catalogue = MappingProxyType({}),
+) -> Survey:
     """Return a survey with the values of the call and the address it leaves for.
 
     More values than a person could look at are a problem, as for a call that names too much.
@@ -82,6 +91,7 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     sources = ValueSources(
         state, policy, spec.name, named, grave=grave, effect=effect, made=made, schema=spec.parameters
     )
+    sources.owns = lambda tool: find_personal_fields(catalogue.get(tool), policy)
     values = [_describe(leaf, value, role, spec, sources) for leaf, value, role in listed]
     values = sources.reckon(values, [value for _, value, _ in listed])
     values = _keep_shared_names(values)

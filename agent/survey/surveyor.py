@@ -80,7 +80,7 @@ class Surveyor:
             return Survey(call.id)
         if spec.is_elsewhere:
             remote = survey_remote_call(self._tools, spec, call, state, self._policy)
-            return remote if remote.problem else find_values(call, spec, remote, state, self._policy)
+            return remote if remote.problem else find_values(call, spec, remote, state, self._policy, self._catalogue)
         traits = self._traits.get(call.name) or self._learn_traits(spec)
         declared = None if again else self._tools.classify(call)
         try:
@@ -110,7 +110,7 @@ class Surveyor:
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
             if traits.may_need_somebody:
-                found = find_values(call, spec, found, state, self._policy)
+                found = find_values(call, spec, found, state, self._policy, self._catalogue)
             elif command is not None or spec.effect is _SEND:
                 found = find_own_values(self._workspace, call, spec, found, state, self._policy)
         except WorkspaceError as error:

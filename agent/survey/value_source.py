@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -28,7 +28,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
-from foregate.schemas.tool_spec import Effect
+from foregate.schemas.tool_spec import Effect, OwnFields
 from foregate.schemas.turn import Said
 from foregate.schemas.value import ArgumentValue, Source, Value, format_key, trim_text
 
@@ -55,7 +55,8 @@ class ValueSources:
     """Tells where the values of one call come from; `listed` are all of them with path and role, and `grave` calls take
     more than others, as does one that was `made` before in this task with the same arguments.
 
-    `tool` is the name of the tool it calls, `schema` that of its arguments, `effect` what the call does.
+    `tool` is the name of the tool it calls, `schema` that of its arguments, `effect` what the call does. `owns` says
+    which fields of a tool's results a person has declared.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class ValueSources:
         self.values = {value: role for _, value, role in self.listed}
         self.tool, self.grave, self.effect, self.changes = tool, grave, effect, effect.changes
         self.made, self.schema = made, schema
+        self.owns: Callable[[str], OwnFields] = lambda tool: ()
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
         earlier = self.task.earlier
         self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
@@ -291,7 +293,7 @@ class ValueSources:
         gives = wanted.is_given_by if self.changes else _is_anywhere
         is_written = partial(may_have_written, self.state.written, value, text)
         beside = frozenset(self.values)
-        field = WantedField(told, self.said.wholes, beside, gives, echoes, is_written, only_looks=not self.changes)
+        field = WantedField(told, self.said.wholes, beside, gives, echoes, is_written, not self.changes, self.owns)
         read = reads.find(value, text, field)
         if self.changes and (read is None or not read.is_meant) and (is_agreed or self.carries_over(value)):
             before = self.said_before

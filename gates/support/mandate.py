@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
+from foregate.evidence.reads import OpenedRead
+from foregate.evidence.records import Field
+from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import find_personal_fields
 from foregate.policy.risk.mandate import list_values_to_name
 from foregate.schemas.judgement import Answer
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_text
 from foregate.schemas.tool_call import CallFacts
+from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.value import ArgumentValue, format_key, read_forms
 
 _SHOWN, _NAME = 80, 40
+_ADDRESSES = ("address", "url", "host")
+_OTHERS = 4
+"""Further candidates that a sheet shows for a value that a person must name."""
 
 
 def describe_words(facts: CallFacts) -> str:
@@ -46,9 +55,70 @@ def describe_values(facts: CallFacts) -> list[Json]:
     """Return the values of a call as a sheet shows them."""
     shown = ("path", "role", "text", "key", "source", "words")
     return [
-        {name: getattr(value, name) for name in shown} | ({"name": value.name} if value.name else {})
+        {name: getattr(value, name) for name in shown}
+        | ({"name": value.name} if value.name else {})
+        | _find_read(value)
         for value in (*((facts.survey.values or ()) if facts.authority else ()), *facts.unspoken)
     ]
+
+
+def _find_read(value: ArgumentValue) -> dict[str, Json]:
+    """Return in which field of what tool a value stands, and the event that brought it, where it is from outside."""
+    where: dict[str, Json] = {"tool": value.record[0], "field": value.record[1]} if value.record[:2] else {}
+    return where | {"seq": value.seq} if value.source == "outside" and value.seq else where
+
+
+def add_candidates(
+    call: Mapping[str, Json],
+    reads: Sequence[OpenedRead],
+    times: Mapping[int, str],
+    catalogue: Catalogue,
+    policy: Policy,
+) -> dict[str, Json]:
+    """Return a call of an approval request whose values from outside say when they were read, and what else a person
+    may mean in their place: those first where nobody outside can write. `times` say when an event was."""
+    values: list[Json] = []
+    for value in map(as_object, get_list(call, "values")):
+        if get_text(value, "source") not in ("outside", "unclear") or get_text(value, "role") == "carried":
+            values.append(value)
+            continue
+        found: dict[str, tuple[bool, Json]] = {}
+        for read, field in _list_others(value, reads):
+            text = field.text.strip()
+            owned = find_personal_fields(catalogue.get(read.tool), policy)
+            own = "all" in (read.own, owned) or field.name in read.own or field.name in owned
+            about: Json = {
+                "text": text,
+                "tool": read.tool,
+                "field": field.name,
+                "at": times.get(read.seq, ""),
+                "own": own,
+            }
+            if own or text not in found:
+                found[text] = not own, about
+        others = [about for _, about in islice(sorted(found.values(), key=lambda one: one[0]), _OTHERS)]
+        at = times.get(get_int(value, "seq", 0), "")
+        values.append({**value, **({"at": at} if at else {}), **({"others": others} if others else {})})
+    return {**call, **({"values": values} if values else {})}
+
+
+def _list_others(value: Mapping[str, Json], reads: Iterable[OpenedRead]) -> Iterator[tuple[OpenedRead, Field]]:
+    """Yield what was read and could be meant instead of a value: another address, URL or host, what another record of
+    the tool has in the same field, or what another one is called."""
+    key, name, kind = get_text(value, "key"), get_text(value, "name", ""), get_text(value, "key").partition(":")[0]
+    where, field = get_text(value, "tool", ""), get_text(value, "field", "")
+    for read in reads:
+        fields = [one for record in read.records for one in record.fields if one.value is not None]
+        names = {one.name for one in fields if one.text.strip() == name} if name else {field} if field else set()
+        for one in fields:
+            alike = one.value is not None and one.value.kind == kind and kind in _ADDRESSES and not name
+            another = one.text.strip() != name and one.value is not None and format_key(one.value) != key
+            if another and (alike or (read.tool == where and one.name in names)) and is_shown(one.text.strip()):
+                yield read, one
+
+
+def is_shown(text: str) -> bool:
+    return text.isprintable() and len(text) <= _SHOWN
 
 
 def list_unnamed_values(facts: CallFacts, depth: int, named: Sequence[str]) -> list[ArgumentValue]:

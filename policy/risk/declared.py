@@ -48,9 +48,19 @@ def find_own_fields(spec: ToolSpec | None, policy: Policy) -> OwnFields:
         return ()
     if (entry := find_source_entry(spec, policy)) is not None:
         return entry.own
-    if is_believed(spec, policy):
-        return spec.own
-    return spec.declared.own if spec.declared is not None else ()
+    return spec.own if is_believed(spec, policy) and spec.own else find_personal_fields(spec, policy)
+
+
+def find_personal_fields(spec: ToolSpec | None, policy: Policy) -> OwnFields:
+    """Return which fields of a tool's results the person says that its own system assigns, where their word counts."""
+    return spec.declared.own if spec is not None and spec.declared is not None and may_own(spec, policy) else ()
+
+
+def may_own(spec: ToolSpec, policy: Policy) -> bool:
+    """Whether a person may say at a sheet which fields of a tool are own: neither the policy nor its author has."""
+    authored = is_believed(spec, policy) and spec.capabilities is not None
+    free = spec.may_be_declared and not authored and find_source_entry(spec, policy) is None
+    return free and policy.mandate.mode != "off"
 
 
 def has_own_destination(spec: ToolSpec | None, policy: Policy) -> bool:
@@ -66,9 +76,9 @@ def find_declarer(spec: ToolSpec, policy: Policy) -> str:
     nobody who is believed."""
     if find_source_entry(spec, policy) is not None:
         return "policy"
-    if is_believed(spec, policy):
-        return "author" if spec.own or spec.destination or spec.provenance == "builtin" else ""
-    return "person" if spec.declared is not None and spec.declared.own else ""
+    if is_believed(spec, policy) and (spec.own or spec.destination or spec.provenance == "builtin"):
+        return "author"
+    return "person" if find_personal_fields(spec, policy) else ""
 
 
 def find_source_entry(spec: ToolSpec, policy: Policy) -> SourceEntry | None:
@@ -93,7 +103,7 @@ def is_undeclared(spec: ToolSpec | None, policy: Policy) -> bool:
     """Whether nobody who is believed says what a tool does, so that a person may: not in a policy without mandate."""
     if spec is None or not spec.may_be_declared or spec.name in policy.tools or policy.mandate.mode == "off":
         return False
-    if spec.declared is not None and spec.declared.nature != "void":
+    if spec.declared is not None and spec.declared.nature not in ("void", "unsaid"):
         return False
     return not spec.is_own or spec.capabilities is None
 

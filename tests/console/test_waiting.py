@@ -7,12 +7,15 @@ from html import unescape
 from pathlib import Path
 
 import foregate
+from foregate.assembly.home import Home
 from foregate.assembly.identity import find_identity
 from foregate.cli.demo import FOREIGN
 from foregate.console.waiting import WIDE
 from foregate.schemas.event import NeedAnswered
+from foregate.schemas.tool_spec import Declaration, hash_definition
+from foregate.testing import calls
 from foregate.views.terminal.approval_rows import format_about, format_asked
-from tests.console.conftest import EDIT, Serve, Served, ask, ask_to_name
+from tests.console.conftest import EDIT, POLICY, Serve, Served, ask, ask_to_name, play
 
 
 def read_sheet(page: str) -> list[str]:
@@ -117,6 +120,36 @@ async def test_what_only_a_letter_named_is_typed_before_a_yes_counts(serve: Serv
     assert 'value="bob@example.org"' in refused.text
     assert (await served.send(path, answer="yes", **{field: FOREIGN})).status_code == 200
     assert len(await list_answers(served, name)) == 1
+
+
+async def test_a_field_that_others_cannot_write_is_ticked_and_holds_for_later_sessions(
+    serve: Serve, home: Path
+) -> None:
+    @foregate.tool
+    def orders() -> str:
+        return '[{"id": "o-1701", "item": "blue bike\u202e"}, {"id": "o-1702", "item": "red lamp"}]'
+
+    @foregate.tool(effect="send", external=True, reversible=False, targets={"order_id": "other"})
+    def refund(order_id: str) -> str:
+        return "refunded"
+
+    policy = home.with_name("only_mandate.yaml")
+    policy.write_text(POLICY.replace("rules: {list: [{id: ask, then: ask, tool: '*'}]}\n", ""))
+    Home.open().open_declarations().keep(
+        {"orders": Declaration("reads", hash_definition(orders.spec))}, {"orders": orders.spec}
+    )
+    steps = calls(("orders", {})), calls(("refund", {"order_id": "o-1701"}))
+    await play("Look at the orders, refund the blue bike.", *steps, tools=[orders, refund], policy=policy)
+    served = await serve()
+    path = await served.find_question()
+    page = (await served.browser.get(path)).text
+    boxes = dict(re.findall(r'name="(own\.\d+)" value="yes"> <code>([^<]*)</code> of orders', page))
+    assert list(boxes.values()) == ["id", "item"]
+    assert "\u202e" not in page
+    answer = await served.send(path, answer="no", **{next(iter(boxes)): "yes", "own.9": "yes"})
+    assert answer.status_code == 200
+    (kept,) = Home.open().open_declarations().list().values()
+    assert (kept.nature, kept.own, kept.by) == ("reads", ("id",), find_identity("console").user)
 
 
 async def test_an_answer_that_none_of_the_buttons_gives_decides_nothing(serve: Serve, home: Path) -> None:

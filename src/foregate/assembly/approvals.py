@@ -40,6 +40,7 @@ class Approvals:
             log = own = Home.open(environ).open_log()
             self._resources.callback(own.close)
         self._log, self._blobs = log, blobs if blobs is not None else Home.open(environ).open_blobs()
+        self._environ = environ
 
     async def list(self) -> list[Question]:
         """Return what is open, by session."""
@@ -106,8 +107,24 @@ class Approvals:
         from foregate.assembly.identity import find_identity
 
         named = question if isinstance(question, str) else question.name
-        runs = find_identity("program")
-        return await answer_question(self._log, await self.show(named), reply, clock or utc_now, runs)
+        runs, found, clock = find_identity("program"), await self.show(named), clock or utc_now
+        delivery = await answer_question(self._log, found, reply, clock, runs)
+        # A process that took it keeps this itself.
+        if reply.declared and delivery == "recorded":
+            await self._keep_declared(found, reply, clock())
+        return delivery
+
+    async def _keep_declared(self, question: Question, reply: Reply, at: str) -> None:
+        """Keep which fields of a tool's results are own, as an answer says; raise WorkspaceError where nothing can."""
+        from foregate.evidence.state.recorded_turns import LAYING, InForce
+        from foregate.gates.support.declaring import collect_declared
+        from foregate.policy.source.load import restore_policy
+        from foregate.schemas.tool_spec import build_catalogue
+
+        policy, tools = InForce.of(await self._log.read(question.session, kinds=LAYING)).require()
+        catalogue, by = build_catalogue(tools), reply.person.user if reply.person is not None else reply.by
+        about = question.need.request, at, by, catalogue, restore_policy(dict(policy))
+        Home.open(self._environ).open_declarations().keep(collect_declared(reply.value, *about), catalogue)
 
     async def find_holder(self, question: Question) -> str:
         """Return which live process holds the session that asks, "" for none."""

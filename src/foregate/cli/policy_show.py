@@ -86,6 +86,8 @@ def build_source_rows(catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapp
     specs = list(catalogue)
     for spec in specs:
         own, by = find_own_fields(spec, policy), find_declarer(spec, policy)
+        if by == "person" and spec.declared is not None:
+            by = " ".join(filter(None, (by, spec.declared.by, spec.declared.at[:10])))
         destination = "own" if has_own_destination(spec, policy) else ""
         if reads.get(spec.name, 0) or (by and spec.provenance != "builtin"):
             fields: list[Json] = [own] if isinstance(own, str) else [*own]

@@ -233,7 +233,8 @@ def list_declared(as_json: options.AsJson = False) -> None:
         return
     for key, declared in kept.items():
         named = [target.parameter for target in declared.targets]
-        parts = (("targets", named), ("amounts", declared.amounts), ("texts", declared.texts))
+        own = (declared.own,) if isinstance(declared.own, str) else declared.own
+        parts = (("targets", named), ("amounts", declared.amounts), ("texts", declared.texts), ("own", own))
         roles = [f"{role}: {', '.join(names)}" for role, names in parts if names]
         options.print_text("  ".join([f"{key:<26} {describe_nature(declared.nature)}", *roles]))
 

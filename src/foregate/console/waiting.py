@@ -14,10 +14,12 @@ from rich.text import Text
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.identity import find_identity
 from foregate.console.form import ConsoleForm
+from foregate.gates.support.declaring import list_asked
 from foregate.gates.support.permitting import NARROW as PROJECT
 from foregate.gates.support.permitting import WIDER
 from foregate.gates.support.replies import build_reply, list_choices
 from foregate.schemas.errors import UsageError
+from foregate.schemas.judgement import Need
 from foregate.schemas.question import Question
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
@@ -105,6 +107,15 @@ class NamedValue(Struct, frozen=True):
     said: str
 
 
+class OwnField(Struct, frozen=True):
+    """A field of what a tool returned, which others may have written unless a person says that they cannot."""
+
+    box: str
+    tool: str
+    name: str
+    value: str
+
+
 class QuestionPage(Struct, frozen=True):
     """A question as a page shows it: `wide` and `narrow` are the sheet at two widths of a terminal."""
 
@@ -115,6 +126,7 @@ class QuestionPage(Struct, frozen=True):
     choices: tuple[Choice, ...]
     calls: tuple[tuple[int, str], ...]
     to_name: tuple[NamedValue, ...]
+    fields: tuple[OwnField, ...]
     takes_words: bool
     beyond: bool
 
@@ -169,6 +181,7 @@ async def show_question(approvals: Approvals, name: str) -> QuestionPage:
         choices=tuple(Choice(one, _SAYS.get(one, one), one in _CAREFUL) for one in choices if one not in ELSEWHERE),
         calls=numbered if len(numbered) > 1 else (),
         to_name=tuple(_list_named(calls)) if need.gate == "approval" else (),
+        fields=tuple(_list_fields(need)),
         takes_words=any(one in _WORDED for one in choices),
         beyond=any(one in ELSEWHERE for one in choices),
     )
@@ -189,6 +202,15 @@ def _list_named(calls: list[Mapping[str, Json]]) -> list[NamedValue]:
     return found
 
 
+def _list_fields(need: Need) -> Iterator[OwnField]:
+    """Yield the fields that a person may say others cannot write."""
+    asked = list_asked(need.request).items() if need.gate == "approval" else ()
+    listed = [(tool, as_object(one)) for tool, about in asked for one in get_list(about, "fields")]
+    for number, (tool, one) in enumerate(listed):
+        if not one.get("prose"):
+            yield OwnField(f"own.{number}", tool, get_text(one, "field"), get_text(one, "value"))
+
+
 async def answer_question(approvals: Approvals, name: str, form: ConsoleForm) -> Answered:
     """Answer a question as a form says; raise UsageError, one sentence, where it cannot count. Then nothing happens."""
     question = await approvals.show(name)
@@ -206,7 +228,12 @@ async def answer_question(approvals: Approvals, name: str, form: ConsoleForm) ->
         word, each = "", []
     me = find_identity("console")
     said = build_reply(question.need, word, form.get("text").strip(), each, [] if word else named, me.user)
-    reply = replace(said, person=me)
+    ticked: dict[str, list[Json]] = {}
+    for one in _list_fields(question.need):
+        if form.get(one.box):
+            ticked.setdefault(one.tool, []).append(one.name)
+    declared: dict[str, Json] = {tool: {"own": names} for tool, names in ticked.items()}
+    reply = replace(said, person=me, declared=declared)
     delivery = await approvals.answer(question, reply)
     after = explain_delivery(delivery, question, await approvals.find_holder(question))
     return Answered(question.name, question.session, reply.choice, reply.by, after)

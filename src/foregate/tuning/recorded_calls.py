@@ -123,7 +123,9 @@ class RecordedSurveyor:
         words = survey.command.argv[:OPERANDS] if survey.command is not None else ()
         named = [*(one.id for one in resources), *words]
         survey = replace(survey, atoms=state.atoms.find_argument_atoms(call.arguments or {}, named))
-        return find_values(call, spec, survey, state, self._policy) if spec.may_need_somebody else survey
+        if not spec.may_need_somebody:
+            return survey
+        return find_values(call, spec, survey, state, self._policy, self._catalogue)
 
 
 def _find_evidence(resource: SurveyedResource, state: SessionState) -> tuple[EvidenceSeen, ...]:

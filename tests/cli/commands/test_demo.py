@@ -163,7 +163,7 @@ def test_what_the_person_said_goes_out_unasked_and_what_a_letter_said_not_for_a_
     assert "plan: plan_not_required" in before
     assert "approval" not in before
     sheet = after.partition("the demonstration answers: yes, and types nothing")[0]
-    assert f"value     to: {FOREIGN}\n  who said  text from outside said this; you did not: read_mail\n" in sheet
+    assert f"value     to: {FOREIGN}\n  who said  not you: read_mail" in sheet
     assert f"`send_message {FOREIGN}` was not done (outside_mandate)" in post
     assert read_outbox(shown.folder.parent / OUTBOX) == [(ADDRESS, NEWS)]
 

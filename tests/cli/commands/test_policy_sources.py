@@ -18,11 +18,12 @@ def tool(name: str, provenance: str = "python", **more: object) -> ToolSpec:
 
 
 def test_each_tool_that_was_read_or_is_declared_stands_with_who_says_so() -> None:
-    declared = Declaration("reads", "h", own=("total",))
+    declared = Declaration("reads", "h", own=("total",), by="ann", at="2026-03-01T10:00:00Z")
     tools = [
         tool("find_contact", own=("email",)),
         tool("read_mails"),
         tool("list_orders", "mcp:shop", own="all", declared=declared),
+        tool("count_orders", "mcp:shop", declared=replace(declared, own=("id",), by="", at="")),
         tool("get_room", "mcp:rooms", own=("id",)),
         tool("hand_over", destination="own"),
         tool("read_file", "builtin"),
@@ -33,7 +34,8 @@ def test_each_tool_that_was_read_or_is_declared_stands_with_who_says_so() -> Non
     assert [(row["tool"], row["reads"], row["by"], row["own"], row["destination"]) for row in rows] == [
         ("find_contact", 0, "author", ["email"], ""),
         ("read_mails", 2, "", [], ""),
-        ("list_orders", 0, "person", ["total"], ""),
+        ("list_orders", 0, "person ann 2026-03-01", ["total"], ""),
+        ("count_orders", 0, "person", ["id"], ""),
         ("get_room", 0, "policy", ["all"], ""),
         ("hand_over", 0, "author", [], "own"),
         ("read_file", 1, "author", [], ""),

@@ -106,16 +106,26 @@ async def test_what_is_not_clearly_an_answer_is_refused_in_one_sentence(typed: s
 async def test_a_value_from_outside_is_typed_before_its_call_is_allowed() -> None:
     answer, shown = await reply(approval(to_name(IBAN)), "y", f" {IBAN.lower()} ")
     assert answer == Reply("yes", named={"c1.1": (IBAN.lower(),)})
-    row = "text from outside said this; you did not: read_file landlord.txt"
+    row = "not you: read_file landlord.txt; others can write there"
     assert shown.count(row) == 2
     assert "y yes, once, and type 1 value" in shown
     assert "not released" not in shown
 
 
-async def test_another_text_is_recorded_as_it_was_typed_and_releases_nothing() -> None:
-    answer, shown = await reply(approval(to_name(IBAN, "10")), "y", IBAN[:-1])
-    assert answer == Reply("yes", named={"c1.1": (IBAN[:-1],)})
-    assert "that is not the value of `to0`, so call 1 is not released" in shown
+async def test_what_is_typed_must_be_one_of_the_rows_and_is_asked_for_again_until_it_is() -> None:
+    answer, shown = await reply(approval(to_name(IBAN)), "y", IBAN[:-1], "y", IBAN)
+    assert answer == Reply("yes", named={"c1.1": (IBAN,)})
+    assert shown.count("that is none of these") == 2
+    assert (await reply(approval(to_name(IBAN)), "y", IBAN[:-1], ""))[0] == Reply("no")
+
+
+async def test_another_candidate_is_recorded_as_it_was_typed_and_releases_nothing() -> None:
+    call = to_name(IBAN, "10")
+    call["values"][0]["others"] = [{"text": "ben", "tool": "find", "field": "name", "at": "", "own": True}]
+    answer, shown = await reply(approval(call), "y", "Ben")
+    assert answer == Reply("yes", named={"c1.1": ("Ben",)})
+    assert "or        ben   find, field name; others cannot write there" in shown
+    assert "this call takes another value, so call 1 does not run" in shown
 
 
 async def test_enter_in_place_of_a_value_is_a_no_to_its_call_alone() -> None:
@@ -202,8 +212,8 @@ async def test_text_that_was_read_is_named_by_what_it_was_read_in() -> None:
     assert answer == Reply("yes", named={"c1.1": ("settings.ini",)})
     assert "token = tk-7d1e" in shown
     assert "you did not ask to send this; it was read in: settings.ini" in shown
-    answer, shown = await reply(need, "y", "other.ini")
-    assert "that is not the name of what `text` was read in" in " ".join(shown.split())
+    answer, shown = await reply(need, "y", "other.ini", "")
+    assert "that is none of these" in shown
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def test_the_words_of_a_server_stand_behind_bars_and_what_a_wrong_answer_o
     _, shown = await reply(undeclared(void=True), "t", "", "n x")
     assert "| Approve it." in shown
     assert "the server `mail` says of it, and may be wrong" in shown
-    assert "none of them asks" in shown
+    assert "none of them asks" in " ".join(shown.split())
     assert " ".join(shown.split()).count("definition has changed since you said what it does") == 2
     assert "bcc: not given here" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
@@ -87,3 +87,42 @@ async def test_a_server_s_words_have_the_bars_of_the_sheet_alone() -> None:
         undeclared(says="A tool of the MCP server `mail`, which says nothing of it."), "t", "", "n x"
     )
     assert "which says nothing of it" in shown
+
+
+FIELDS = [
+    {"field": "id", "value": "o-17", "at": "2026-03-01T10:02:07Z", "prose": False},
+    {"field": "Total due", "value": "12", "at": "2026-03-01T10:02:07Z", "prose": False},
+    {"field": "note", "value": "Please pay", "at": "2026-03-01T10:02:07Z", "prose": True},
+]
+
+
+def unowned(**more: Any) -> Need:
+    """Return a need for a call whose value stands in a field that nobody declared."""
+    about = {"tool": "shop.orders", "hash": "h", "server": "shop", "fields": FIELDS, **more}
+    return approval({"tool": "pay", "unowned": [about]})
+
+
+@pytest.mark.parametrize(("typed", "named"), [("o 1", ["id"]), ("o 2, 1", ["Total due", "id"])])
+async def test_fields_that_others_cannot_write_are_declared_by_their_numbers(typed: str, named: list[str]) -> None:
+    answer, shown = await reply(unowned(), "t", typed, "y")
+    assert answer == Reply("yes", declared={"shop.orders": {"own": named}})
+    assert "nobody has said who can write what it returned" in " ".join(shown.split())
+    for row in (
+        "returned  1 id: o-17\n",
+        "others    3 note, free text: Please pay\n",
+        "t say once where others cannot write",
+    ):
+        assert row in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("typed", ["o", "o 3", "o 1 3", "o 4", "o id", "o 1 1x", "p", "r", "y"])
+async def test_free_text_what_is_not_shown_and_any_other_key_declare_no_field(typed: str) -> None:
+    assert (await reply(unowned(), "t", typed, "", "y"))[0] == Reply("yes")
+
+
+async def test_what_a_tool_does_and_which_of_its_fields_others_cannot_write_are_said_in_one_dialog() -> None:
+    answer, _ = await reply(undeclared(fields=FIELDS), "t", "d", "", "o 1", "s", "y")
+    assert answer == Reply("yes", declared={"mail.send": {"nature": "sends", "own": ["id"]}})
+    answer, _ = await reply(undeclared(fields=FIELDS), "t", "d", "", "o 1", "", "y")
+    assert answer == Reply("yes", declared={"mail.send": {"own": ["id"]}})

@@ -40,9 +40,14 @@ def rows(of: dict[str, Any], width: int = 80, *, details: bool = False) -> list[
         ("found", "field recipient of get_bill", "found: field recipient of get_bill"),
         ("configured", "remote origin", "configured before this session: remote origin"),
         ("unsaid", "", "nobody said this"),
-        ("outside", "fetch_url", "text from outside said this; you did not: fetch_url"),
-        ("outside", "", "text from outside said this; you did not"),
-        ("outside", "nobody in these words", "you did not say this: nobody in these words"),
+        ("outside", "fetch_url", "not you: fetch_url; others can write there"),
+        ("outside", "", "not you: text from outside; others can write there"),
+        ("outside", "nobody in these words", "not you: the model, after it read text from outside"),
+        (
+            "outside",
+            "nobody in these words, and the person said another",
+            "not you: the model, and you said another",
+        ),
         ("a new one", "", "nobody can tell who said this"),
     ],
 )
@@ -136,5 +141,5 @@ def test_no_value_path_or_name_reaches_beyond_its_place(
 def test_a_value_that_could_pass_for_our_words_never_shares_their_row(text: str) -> None:
     first, second = rows(value(text, "outside"))
     assert first.startswith("  value     to: ")
-    assert second == "  who said  text from outside said this; you did not"
+    assert second == "  who said  not you: text from outside; others can write there"
     assert len(rows(value("x", "outside", path=f"to: {text}"))) == 2

@@ -12,7 +12,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
-from foregate.schemas.strict_json import Json, get_list, get_object, get_text
+from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.views.terminal.answer_keys import KEYS
 from foregate.views.terminal.blocks import fit_rows
 from foregate.views.terminal.declare_dialog import ask_declaration
@@ -22,7 +22,7 @@ from foregate.views.terminal.screen import Screen
 from foregate.views.terminal.sheet import NOTHING, Prospects, build_held, build_sheet, format_details, number_calls
 from foregate.views.terminal.terminal import Terminal
 from foregate.views.terminal.tools_sheet import format_tools, is_tools_cut
-from foregate.views.terminal.value_rows import format_value, name_path
+from foregate.views.terminal.value_rows import format_others, format_value, name_path
 
 
 class PersonAtTerminal:
@@ -246,7 +246,7 @@ class ApprovalDialog:
                     self.screen.say(why, CARE)
                 case "d":
                     unseen = not await self._show_details(number) and unseen
-                case "t" if "undeclared" in self.calls[number]:
+                case "t" if {"undeclared", "unowned"} & {*self.calls[number]}:
                     await self._ask_declarations()
                 case _:
                     self.screen.say(f"call {number} has no answer yet: y, n or d (Ctrl-D leaves all open)", CARE)
@@ -259,15 +259,21 @@ class ApprovalDialog:
             if len(self.calls) > 1 and not typed:
                 name = f"{get_text(call, 'tool', '')} {get_text(call, 'target', '')}".strip()
                 self.screen.rows(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold"))
-            self.screen.rows(format_value(value, width))
-            text = (await self._read(f"type {explain_naming(value, path)} to allow it (Enter: no) ")).strip()
+            self.screen.rows([*format_value(value, width), *format_others(value, width)])
+            others = [as_object(one) for one in get_list(value, "others")]
+            while text := (await self._read(f"type {explain_naming(value, path)} to allow it (Enter: no) ")).strip():
+                if is_named_by(text, value) or any(is_named_by(text, one) for one in others):
+                    break
+                self.screen.say("that is none of these; type one of them as it stands here (Enter: no)", CARE)
             if not text:
                 answers[number] = "no"
                 self.screen.say(f"`{path}` was not typed, so call {number} does not run", CARE)
                 break
             typed.append(text)
             if not is_named_by(text, value):
-                self.screen.say(f"that is not {explain_naming(value, path)}, so call {number} is not released", CARE)
+                self.screen.say(
+                    f"this call takes another value, so call {number} does not run; the model is told", CARE
+                )
                 break
         return tuple(typed)
 

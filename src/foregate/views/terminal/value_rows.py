@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from rich.text import Text
 
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.sources import explain_source, list_to_name
+from foregate.schemas.sources import explain_candidate, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 from foregate.views.terminal.blocks import SheetBlock
 from foregate.views.terminal.layout import CARE, count_columns, format_labelled, make_visible, shorten_text
@@ -23,12 +23,19 @@ _LONGEST_TEXT = 80
 _PLAIN = compile_late(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)", re.ASCII)
 """A path and a value without anything that could pass for a wide blank, for our quotes, or among words for a colon."""
 
+# "ann@example.org".
+_BARE = compile_late(r"[!-~]+", re.ASCII)
+
 
 def build_values(call: Mapping[str, Json], order: int, width: int, *, details: bool) -> SheetBlock:
     """Return the rows of a call's values, those first that a person has to type to allow it."""
     named = list(list_to_name(call))
     values = named + [value for value in map(as_object, get_list(call, "values")) if value not in named]
-    block = SheetBlock([row for value in values for row in format_value(value, width, details=details)], order)
+    rows: list[Text] = []
+    for number, value in enumerate(values):
+        rows += format_value(value, width, details=details)
+        rows += format_others(value, width) if number < len(named) else ()
+    block = SheetBlock(rows, order)
     if not details:
         block.cut(_MOST, width)
     return block
@@ -47,6 +54,17 @@ def format_value(value: Mapping[str, Json], width: int, *, details: bool = False
     else:
         yield from format_labelled("value", what, width, style)
         yield from format_labelled("who said", said, width, style)
+
+
+def format_others(value: Mapping[str, Json], width: int) -> Iterator[Text]:
+    """Yield what a person may mean in the place of a value, each with where it stands and who could write there."""
+    for other in map(as_object, get_list(value, "others")):
+        text, said = get_text(other, "text"), explain_candidate(other)
+        if _BARE.fullmatch(text) and count_columns(make_visible(f"{text}   {said}")) <= width - 12:
+            yield from format_labelled("or", f"{text}   {said}", width)
+        else:
+            yield from format_labelled("or", text, width)
+            yield from format_labelled("", said, width)
 
 
 def name_path(value: Mapping[str, Json]) -> str:

@@ -41,7 +41,7 @@ def test_the_form_has_a_field_for_each_value_to_name_and_says_who_said_it() -> N
     assert form["properties"]["value_1"] == {
         "type": "string",
         "title": "Type the value of `to` to let it run",
-        "description": "text from outside said this; you did not: read_file a.txt",
+        "description": "not you: read_file a.txt; others can write there",
     }
     assert "  who said it: nobody said this" in describe_need(pay()).splitlines()
     assert f"  value to: {IBAN}" in describe_need(pay()).splitlines()
