@@ -20,8 +20,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.codes import GATES
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.reviews import Reviews
-from foregate.tuning.cube import Cube
-from foregate.tuning.cube_view import name_table
+from foregate.tuning.cube import Cube, name_table
 
 DECISIONS, PLACES, KEY = 10_000_000, 100, "uncertainty.threshold"
 ROUNDS, BOUND = 5, 2.0

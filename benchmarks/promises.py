@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from foregate.schemas.review import RuledCall
-from foregate.telemetry.queries.bounds import Proof, count_allowed, find_upper_bound, prove, split_in_halves
+from foregate.telemetry.queries.samples import Proof, count_allowed, find_upper_bound, prove, split_in_halves
 from foregate.tuning.proposals import build_frame
 
 CONFIDENCE, SHARE = 900, 50
@@ -116,7 +116,7 @@ def main() -> int:
     """Print how often each promise was broken; return 1 where one was too often."""
     from figures import Report
 
-    report = Report("promises", "telemetry/queries/bounds.py", "src/foregate/tuning/proposals.py")
+    report = Report("promises", "telemetry/queries/samples.py", "src/foregate/tuning/proposals.py")
     for is_broken in PROMISES:
         name = is_broken.__name__.removeprefix("is_").removesuffix("_broken").replace("_", " ")
         broken = count_broken(is_broken, random.Random(2)) * 100 / TRIALS

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foregate
+from foregate.agent.dialects.dialect import SERVICES, Names
 from foregate.agent.dialects.dialect_model import build_dialects, parse_response
-from foregate.agent.dialects.names import SERVICES, Names
 from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace

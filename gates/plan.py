@@ -24,8 +24,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import wants_plan
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
-from foregate.schemas.plan import PlanHead, PlanInForce
-from foregate.schemas.plan_terms import use_items
+from foregate.schemas.plan import PlanHead, PlanInForce, use_items
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall

@@ -13,11 +13,10 @@ from foregate.gates.support.plain_schema import fits_plainly, read_plain_type
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
-from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.judgement import Mode, Number, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, find_nearest_tool
 from foregate.schemas.turn import Turn
 
 if TYPE_CHECKING:

@@ -9,12 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from foregate.policy.commands_section import Commands
-from foregate.policy.http_section import Http
 from foregate.policy.mandate_section import Mandate, SourceEntry
-from foregate.policy.postlude_section import Postlude
-from foregate.policy.processes import Runtime, Serving
-from foregate.policy.section import Count, PolicySection, Thousandths
-from foregate.policy.sensitive import Sensitive
+from foregate.policy.section import Count, Http, PolicySection, Postlude, Runtime, Sensitive, Serving, Thousandths
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Mode
 from foregate.schemas.tool_call import EvidenceKind, Origin

@@ -13,14 +13,13 @@ from msgspec.structs import asdict
 from foregate.schemas.event_body import AnyCallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
-from foregate.schemas.model_response import Block, ModelResponse, RecordedCall, Usage, record_calls
+from foregate.schemas.model_response import Block, ModelResponse, RecordedCall, Usage, WireMessage, record_calls
 from foregate.schemas.noun import Noun
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.turn import TurnRecord
-from foregate.schemas.wire_message import WireMessage
 
 
 class RecordedUsage(Noun, frozen=True, kw_only=True):

@@ -13,11 +13,10 @@ from msgspec import Struct
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.model_response import Block, RecordedCall
+from foregate.schemas.model_response import Block, RecordedCall, WireMessage, read_fields
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.schemas.wire_message import WireMessage, read_fields
 
 
 class Message(Struct, frozen=True, gc=False):

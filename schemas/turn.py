@@ -15,8 +15,7 @@ from foregate.schemas.judgement import Answer, Grant, Mode, Voided
 from foregate.schemas.model_response import RecordedCall, record_calls
 from foregate.schemas.noun import Noun
 from foregate.schemas.permission import Permission
-from foregate.schemas.plan import PlanInForce
-from foregate.schemas.plan_terms import list_spent
+from foregate.schemas.plan import PlanInForce, list_spent
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Contradiction, Survey, ToolCall, fingerprint, hash_surveys
 

@@ -10,14 +10,13 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.dialects.bare_markup import may_be_bare, refuse_bare_markup
-from foregate.agent.dialects.dialect import Dialect, DialectName, ParsedResponse, ReadableDialect, Reader
+from foregate.agent.dialects.dialect import Dialect, DialectName, Names, ParsedResponse, ReadableDialect, Reader
 from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
 from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.prose import may_be_bare, refuse_bare_markup
 from foregate.agent.dialects.token_reader import TokenFormats, TokenReader, refuse_calls
 from foregate.agent.models.rehearsal_model import RehearsalModel
-from foregate.agent.session.elide_results import strip_thoughts
+from foregate.agent.session.compression import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects import tag_writer
-from foregate.agent.dialects.dialect import RESERVED, Dialect, Reader
-from foregate.agent.dialects.names import COMMANDS, SERVICE_OF, SERVICES, Names
+from foregate.agent.dialects.dialect import COMMANDS, RESERVED, SERVICE_OF, SERVICES, Dialect, Names, Reader
 from foregate.agent.dialects.tag_forms import Arguments, Finish, TagForm, build_foreign_form
 from foregate.agent.dialects.tag_parameters import Shape
 from foregate.agent.dialects.tag_reader import Grammar, TagReader

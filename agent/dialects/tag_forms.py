@@ -9,11 +9,10 @@ from msgspec import Struct
 from foregate.agent.dialects.dialect import build_order
 from foregate.agent.dialects.tag_parameters import Element, Shape, UnreadableTag, build_shape, read_list, read_value
 from foregate.evidence.state.dataflow import find_steps
-from foregate.schemas.foreign_tools import PARAMETERS, TOOLS, spell_name
 from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import PARAMETERS, TOOLS, ToolSpec, spell_name
 
 Arguments = dict[str, Json]
 Finish = Callable[[Arguments], Sequence[tuple[str, Arguments]]]

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from foregate.agent.dialects import prose
-from foregate.agent.dialects.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, ParsedResponse
-from foregate.agent.dialects.names import LookAlikes
+from foregate.agent.dialects.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, LookAlikes, ParsedResponse
 from foregate.agent.dialects.tag_forms import CallCollector, TagForm
 from foregate.agent.dialects.tag_parameters import BodyReader, UnclosedTag, UnreadableTag, describe_unclosed
 from foregate.agent.dialects.window import CDATA, COMMENT, COMMENT_END, Tag, Waits, Window

@@ -10,8 +10,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from foregate.agent.dialects.dialect import GENERIC, MARKUP, RESERVED, RESULT
-from foregate.agent.dialects.names import LINES
+from foregate.agent.dialects.dialect import GENERIC, LINES, MARKUP, RESERVED, RESULT
 from foregate.agent.dialects.tag_forms import TagForm
 from foregate.agent.dialects.tag_parameters import Shape, UnreadableTag, split_command, strip_first_break
 from foregate.agent.dialects.tag_reader import Grammar, TagReader

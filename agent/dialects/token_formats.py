@@ -11,11 +11,10 @@ from msgspec import Struct
 from foregate.agent.dialects.json_calls import find_json_end
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.foreign_tools import is_foreign_name, is_offered_elsewhere
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import ToolSpec, is_foreign_name, is_offered_elsewhere
 
 _NAME = r"[A-Za-z_][\w.:/-]{0,199}"
 _OPEN, _CLOSE, _GAP = r"<[\uff5c|]", r"[\uff5c|]>", "[\u2581_ ]"

@@ -28,8 +28,7 @@ from foregate.agent.tools.declaration import build_change_record
 from foregate.agent.workspace.directory import EMPTY
 from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.path_state import is_at, is_between
-from foregate.agent.workspace.path_step import Conflict, PlacementFailed, Source, Step
+from foregate.agent.workspace.path_state import Conflict, PlacementFailed, Source, Step, is_at, is_between
 from foregate.agent.workspace.placement import Placement
 from foregate.agent.workspace.staging import clear_staging
 from foregate.agent.workspace.workspace import Workspace

@@ -8,14 +8,25 @@ from functools import partial
 from foregate.agent.loop.internal_calls import Prefetch
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.session import Session
-from foregate.evidence.state.conversation import TokenMeasure
-from foregate.evidence.state.trouble import describe_open_trouble
+from foregate.evidence.state.conversation import UNKNOWN, TokenMeasure
+from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.task import WHY
+from foregate.evidence.state.truncate import format_line
 from foregate.schemas.errors import ContextTooLong
 from foregate.schemas.event import Draft
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import LearningModel
 from foregate.schemas.tool_spec import ToolSpec
+
+
+def describe_open_trouble(state: SessionState) -> list[str]:
+    """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
+    found = {(one.tool, one.target): f"{UNKNOWN}: {one.reason}" for one in state.parked.values()}
+    if state.task is not None:
+        found.update({key: f"{what}: {state.task.why[key]}" for key, what in state.task.trouble.items()})
+    return [format_line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
+
 
 _SHORTENED = 3
 """Times one request is shortened because it was refused as too long; where the refusal has numbers once is enough."""

@@ -16,10 +16,10 @@ from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.session.call_runner import CallRunner, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
 from foregate.agent.tools.tool import cap_text
+from foregate.agent.workspace.cancelled_work import run_to_end
 from foregate.agent.workspace.confined_program import allow_programs
+from foregate.agent.workspace.confinement import hold_turn
 from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
-from foregate.agent.workspace.sandbox_folder import hold_turn
-from foregate.agent.workspace.thread import run_to_end
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_own_fields
 from foregate.schemas import strict_json

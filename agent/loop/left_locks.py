@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from foregate.agent.session.session import Session
-from foregate.agent.workspace.git_locks import describe_removed, remove_dead_locks
+from foregate.agent.workspace.git_folder import describe_removed, remove_dead_locks
 from foregate.agent.workspace.git_repository import seek_repository
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event_body import ToolStarted

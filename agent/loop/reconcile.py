@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.apply_sandboxed import build_result
 from foregate.agent.loop.applying import go_on_or_back, name_parted
 from foregate.agent.loop.executor import draft_finish
 from foregate.agent.loop.left_locks import remove_left_locks
+from foregate.agent.loop.machine_runner import build_result
 from foregate.agent.loop.probe import SAID, probe_call
 from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.cancelled_work import run_to_end
+from foregate.agent.workspace.confinement import hold_turn
 from foregate.agent.workspace.in_place import put_back_left
-from foregate.agent.workspace.sandbox_folder import hold_turn
-from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.evidence.state.conversation import CAME
 from foregate.evidence.state.plan import NOT_DONE

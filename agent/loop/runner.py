@@ -9,9 +9,14 @@ from typing import Any
 from msgspec import convert
 from msgspec.structs import replace
 
-from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.asking import request_response
-from foregate.agent.loop.cancelling import finish_steps, refuse_while_asking, turn_elsewhere
+from foregate.agent.loop.cancelling import (
+    answer_remaining,
+    draft_answer,
+    finish_steps,
+    refuse_while_asking,
+    turn_elsewhere,
+)
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.executor import RUNTIME_LOST
 from foregate.agent.loop.internal_calls import CUTS, build_remark, find_bare_promise, verify_answer
@@ -19,7 +24,7 @@ from foregate.agent.loop.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.session import SessionState

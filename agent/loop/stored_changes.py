@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from foregate.agent.sandbox.attributes import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.directory import ImageEntry, read_traits
 from foregate.agent.workspace.file_traits import FileTraits
-from foregate.agent.workspace.git_index import hash_index, is_index
+from foregate.agent.workspace.git_folder import hash_index, is_index
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.path_state import READ_FILE, is_adjusted, is_at
-from foregate.agent.workspace.path_step import Conflict, Content, Step, look_at_path
+from foregate.agent.workspace.path_state import READ_FILE, Conflict, Content, Step, is_adjusted, is_at, look_at_path
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, WorkspaceError

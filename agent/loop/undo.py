@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.agent.loop.apply_sandboxed import format_paths, list_file_changes
 from foregate.agent.loop.applying import build_undo_step
+from foregate.agent.loop.machine_runner import format_paths, list_file_changes
 from foregate.agent.loop.snapshots import Snapshots, UndoStep, build_steps
-from foregate.agent.workspace.sandbox_folder import seek_turn
+from foregate.agent.session.session import Session
+from foregate.agent.workspace.confinement import seek_turn
 from foregate.agent.workspace.workspace import SurveyBounds
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF
-from foregate.schemas.errors import ForegateError, WorkspaceError
+from foregate.schemas.errors import ForegateError, LogError, WorkspaceError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import (
     BeforeImage,
@@ -31,10 +32,6 @@ from foregate.schemas.protocols import FileChange
 from foregate.schemas.sandbox import SandboxedChanges, decode_changes
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
-
-if TYPE_CHECKING:
-    from foregate.agent.session.session import Session
-
 
 _UNKNOWN = "it is unknown whether `{}` took effect; look, then say so with `foregate plans resolve` or /resolve"
 _NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, then change things back by hand"
@@ -358,3 +355,24 @@ def preview_undo(session: Session, found: UndoableChange) -> list[FileChange]:
         except ForegateError:
             continue
     return back
+
+
+_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(dict[str, Preview])
+
+
+def encode_previews(session: Session, need: Need) -> bytes:
+    """Return what the calls of an approval would change as things are, b"" where nothing is known of it."""
+    try:
+        found = preview_calls(session, need) if need.gate == "approval" else {}
+    except ForegateError:
+        # The question is asked all the same, and says no more than its calls do.
+        return b""
+    return _ENCODER.encode(found) if found else b""
+
+
+def decode_previews(data: bytes) -> dict[str, Preview]:
+    """Return what was kept of the calls of a question, by their ids; raise LogError for what is none of ours."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise LogError(f"what the question's calls would change cannot be read ({error})") from None

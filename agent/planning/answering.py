@@ -24,10 +24,10 @@ from foregate.agent.planning.asking import (
 )
 from foregate.agent.planning.configuration import Configuration, FormattingSection
 from foregate.agent.planning.reader import Reading
-from foregate.agent.session.elide_results import format_result
+from foregate.agent.session.compression import format_result
 from foregate.agent.session.interaction import strip_fence
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import name_canceller
+from foregate.agent.workspace.cancelled_work import name_canceller
 from foregate.evidence.state.conversation import estimate_tokens
 from foregate.evidence.state.plan import CallState, PlanState, StepState
 from foregate.evidence.state.truncate import truncate_text

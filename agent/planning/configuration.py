@@ -12,8 +12,7 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from foregate.agent.dialects.dialect import DialectName
-from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.dialect import DialectName, Names
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.source.keys import FileKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from foregate.agent.loop.answers import answer_remaining
+from foregate.agent.loop.cancelling import answer_remaining
 from foregate.agent.loop.reconcile import reconcile_calls
 from foregate.agent.loop.undo import UndoReport, undo
 from foregate.agent.planning.answering import PlanReport

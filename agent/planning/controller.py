@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from foregate.agent.loop import runner
-from foregate.agent.loop.answers import answer_remaining
-from foregate.agent.loop.cancelling import finish_steps
+from foregate.agent.loop.cancelling import answer_remaining, finish_steps
 from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning import control, next_step, outlook, planner
@@ -19,7 +18,7 @@ from foregate.agent.planning.reader import Reading, read_plan
 from foregate.agent.planning.task_runner import TaskRunner
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import PERSON
+from foregate.agent.workspace.cancelled_work import PERSON
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError

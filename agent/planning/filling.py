@@ -9,14 +9,21 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from foregate.agent.dialects.dialect import Names
 from foregate.agent.dialects.foreign_calls import take_response
 from foregate.agent.dialects.json_dialect import parse_text
-from foregate.agent.dialects.names import Names
+from foregate.agent.loop.asking import describe_open_trouble
 from foregate.agent.loop.executor import RUNTIME_LOST
 from foregate.agent.planning.asking import AGAIN, FILL_IN
 from foregate.agent.planning.configuration import Configuration, FormattingSection
-from foregate.agent.session.compression import get_measure, plan_compression
-from foregate.agent.session.elide_results import build_result, format_errors, format_result, strip_thoughts
+from foregate.agent.session.compression import (
+    build_result,
+    format_errors,
+    format_result,
+    get_measure,
+    plan_compression,
+    strip_thoughts,
+)
 from foregate.agent.session.session import Session
 from foregate.evidence.state.conversation import (
     CAME,
@@ -26,21 +33,18 @@ from foregate.evidence.state.conversation import (
     format_unknown_outcome,
 )
 from foregate.evidence.state.plan import NOT_DONE, CallState, Ended, PlanState, StepState
-from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.policy.policy import Context, Policy
 from foregate.policy.risk.claims import find_promise
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
-from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message, ModelRequest, read_messages, write_messages
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import ModelResponse, WireMessage, read_fields, write_fields
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanTask
-from foregate.schemas.tool_spec import Catalogue
-from foregate.schemas.wire_message import WireMessage, read_fields, write_fields
+from foregate.schemas.tool_spec import Catalogue, find_nearest_tool
 
 RESENT = 2
 """Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""

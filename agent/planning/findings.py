@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from msgspec import Struct, field
 
 from foregate.policy.source.strict_yaml import escape_text
-from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.task_plan import PlanDefect
+from foregate.schemas.tool_spec import find_nearest_tool
 
 _NAMED = 8
 _MOST_GUESSES = 200

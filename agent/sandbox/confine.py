@@ -10,17 +10,14 @@ import struct
 from collections.abc import Sequence
 from typing import NoReturn
 
-from foregate.agent.sandbox.base import Base
-from foregate.agent.sandbox.bpf import load_filter
-from foregate.agent.sandbox.capabilities import drop_capabilities
 from foregate.agent.sandbox.landlock import allow_writing_only_in
-from foregate.agent.sandbox.limits import limit_resources
+from foregate.agent.sandbox.limits import drop_capabilities, limit_resources
 from foregate.agent.sandbox.namespaces import fork_into_namespaces
 from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
 from foregate.agent.sandbox.plan import SandboxCommand, SandboxPlan
-from foregate.agent.sandbox.prepared import Prepared, die_with_parent, fail, tell_command, wait_for_command
+from foregate.agent.sandbox.prepared import Base, Prepared, die_with_parent, fail, tell_command, wait_for_command
 from foregate.agent.sandbox.root import build_base_root, finish_root
-from foregate.agent.sandbox.seccomp import build_filter
+from foregate.agent.sandbox.seccomp import build_filter, load_filter
 from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
 from foregate.agent.sandbox.view import make_early_view
 

@@ -20,9 +20,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from foregate.agent.sandbox.guard import GuardKind, guard, load_all, load_sandbox
+from foregate.agent.sandbox.guard import (
+    GuardKind,
+    guard,
+    list_children,
+    load_all,
+    load_sandbox,
+    reap_children,
+    watch_children,
+)
 from foregate.agent.sandbox.handover import receive_request, send_request
-from foregate.agent.sandbox.process_tree import list_children, reap_children, watch_children
 
 CONTROL = 3
 """The descriptor on which requests come."""
@@ -154,12 +161,12 @@ def find_kind(plan: Any) -> GuardKind | None:
     if plan is None:
         return None
     load_all()
-    return GuardKind(plan["tier"], load_sandbox("base").build_base(plan))
+    return GuardKind(plan["tier"], load_sandbox("prepared").build_base(plan))
 
 
 def identify(kind: GuardKind) -> str:
     """Return what tells a kind, as things are now, from every other one."""
-    return f"{kind.tier} {load_sandbox('base').identify_base(kind.base)}"
+    return f"{kind.tier} {load_sandbox('prepared').identify_base(kind.base)}"
 
 
 def watch_mounts() -> Any:

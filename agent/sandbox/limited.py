@@ -11,24 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from foregate.agent.sandbox.base import Base, list_above
-from foregate.agent.sandbox.bpf import (
-    ALLOW,
-    AND,
-    IF_EQUAL,
-    IF_SET,
-    LOAD,
-    Instruction,
-    assemble,
-    give,
-    load_filter,
-    low,
-    none_of,
-    only,
-    refuse_with,
-    when_called,
-)
-from foregate.agent.sandbox.capabilities import drop_capabilities
 from foregate.agent.sandbox.confine import close_others, lead_session, open_null, take_streams
 from foregate.agent.sandbox.landlock import (
     EXECUTE,
@@ -42,10 +24,26 @@ from foregate.agent.sandbox.landlock import (
     list_all_rights,
     require_landlock,
 )
-from foregate.agent.sandbox.limits import limit_resources
+from foregate.agent.sandbox.limits import drop_capabilities, limit_resources
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxCommand, SandboxPlan, build_no_access
-from foregate.agent.sandbox.prepared import Prepared, fail, tell_command, wait_for_command
-from foregate.agent.sandbox.seccomp import refuse_always
+from foregate.agent.sandbox.prepared import Base, Prepared, fail, list_above, tell_command, wait_for_command
+from foregate.agent.sandbox.seccomp import (
+    ALLOW,
+    AND,
+    IF_EQUAL,
+    IF_SET,
+    LOAD,
+    Instruction,
+    assemble,
+    give,
+    load_filter,
+    low,
+    none_of,
+    only,
+    refuse_always,
+    refuse_with,
+    when_called,
+)
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
 
 _AT_HOME = {"GOMODCACHE": "go/pkg/mod", "PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup"}

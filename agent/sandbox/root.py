@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.base import Base
 from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.limits import limit_process_numbers
-from foregate.agent.sandbox.masks import copy_metadata, lay_masks
 from foregate.agent.sandbox.mounts import (
     NO_DEVICES,
     NO_PROGRAMS,
@@ -21,7 +19,9 @@ from foregate.agent.sandbox.mounts import (
     attach,
     change_root,
     clone_tree,
+    copy_metadata,
     detach,
+    lay_masks,
     make_all_private,
     make_mount,
     restrict,
@@ -29,6 +29,7 @@ from foregate.agent.sandbox.mounts import (
 )
 from foregate.agent.sandbox.openings import show_openings
 from foregate.agent.sandbox.plan import SandboxPlan
+from foregate.agent.sandbox.prepared import Base
 from foregate.agent.sandbox.system_calls import name_step
 from foregate.agent.sandbox.view import make_layer, make_view
 

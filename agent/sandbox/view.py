@@ -8,8 +8,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.masks import copy_metadata, lay_masks
-from foregate.agent.sandbox.mounts import NO_DEVICES, NO_SETUID, clone_tree, make_all_private, make_mount
+from foregate.agent.sandbox.mounts import (
+    NO_DEVICES,
+    NO_SETUID,
+    clone_tree,
+    copy_metadata,
+    lay_masks,
+    make_all_private,
+    make_mount,
+)
 from foregate.agent.sandbox.namespaces import NEW_MOUNTS
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.removal import remove_tree

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.loop.answers import answer_remaining
+from foregate.agent.loop.cancelling import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.tools.remote_protocol import Problem, Response

@@ -33,7 +33,7 @@ from foregate.agent.tools.remote_protocol import (
     encode_frame,
     parse_frame,
 )
-from foregate.policy.processes import Serving
+from foregate.policy.section import Serving
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.late_pattern import compile_late

@@ -11,13 +11,12 @@ from foregate.agent.session.prompts import BLIND_PLANNER, CRITIC, PLANNER
 from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.errors import InvalidJson, ModelError
 from foregate.schemas.judgement import Need
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Usage
-from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
+from foregate.schemas.plan import BlindPlan, Criterion, Plan, PlannedAction, PlannedStep
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.strict_schema import Critique, strict_schema

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Literal
 
-from foregate.agent.session.hearing import draft_answer, draft_reply
-from foregate.agent.session.interaction import build_override
+from foregate.agent.session.interaction import build_override, draft_answer, draft_reply
 from foregate.agent.session.session_log import Clock, utc_now
 from foregate.gates.support.replies import check_named, check_reply
 from foregate.schemas.errors import SessionHeld, UsageError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import Draft

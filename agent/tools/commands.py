@@ -17,7 +17,8 @@ from foregate.agent.tools.git import read_git_state
 from foregate.agent.tools.network_refusal import explain_refusal
 from foregate.agent.tools.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
+from foregate.agent.workspace.cancelled_work import run_to_end
+from foregate.agent.workspace.confinement import find_folder, find_tier, list_secret_files, make_upper, plan_sandbox
 from foregate.agent.workspace.git_repository import GitRepository, build_variables, seek_repository
 from foregate.agent.workspace.in_place import plan_in_place
 from foregate.agent.workspace.process import (
@@ -27,8 +28,6 @@ from foregate.agent.workspace.process import (
     open_temporary_home,
     run_program,
 )
-from foregate.agent.workspace.sandbox_folder import find_folder, make_upper
-from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import (
     collect_changes,
     collect_limited,

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from foregate.agent.tools import remote_protocol
-from foregate.policy.processes import Runtime
+from foregate.policy.section import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
 _GOODBYE = 2

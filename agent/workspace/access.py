@@ -9,7 +9,7 @@ from pathlib import Path
 
 from foregate.agent.sandbox.plan import GivenAccess, SandboxPlan
 from foregate.agent.sandbox.visible import NEVER_AT_HOME, is_inside, list_tokens
-from foregate.agent.workspace.matching_files import remember_files
+from foregate.agent.workspace.secret_values import remember_files
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_beneath
 from foregate.schemas.errors import AccessError, WorkspaceError

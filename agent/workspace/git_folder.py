@@ -1,9 +1,12 @@
-"""The folder git keeps a repository in: where it is, and whether what it says of itself has git leave the workspace."""
+"""The folder git keeps a repository in: where it is, what its index has staged, and locks of commands now dead."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Collection
+import stat
+import struct
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -128,3 +131,163 @@ def _resolve_store(workspace: Workspace, beside: str, line: str, listed: str) ->
         f"`{listed[:80]}` has git read objects outside the workspace, in `{strict_json.scrub(line)[:120]}`; copy them "
         "with `git repack -a -d` and remove that file, or open the folder that holds both as the workspace"
     )
+
+
+_TICK = 10_000_000
+"""Nanoseconds by which a file system's clock is behind: it stands still between two ticks of the kernel (100 Hz)."""
+
+
+def remove_dead_locks(workspace: Workspace, git: str, since: int) -> list[str]:
+    """Remove the locks in a git folder that were made since a time and that nobody holds; return their paths.
+
+    `since` is in nanoseconds since 1970. Raises WorkspaceError where the folder cannot be read or a lock not removed.
+    """
+    removed = []
+    for path in sorted(_list_locks(workspace, git)):
+        with refuse_errors("remove", path), workspace.parent(path) as (folder, name):
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            made = min(about.st_mtime_ns, about.st_ctime_ns)
+            is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink == 1
+            if is_own and made >= since - _TICK and not _is_held(about, (workspace.root, workspace.root / git)):
+                os.unlink(name, dir_fd=folder)
+                removed.append(path)
+    return removed
+
+
+def _list_locks(workspace: Workspace, git: str) -> Iterator[str]:
+    """Yield the locks of index, HEAD, settings, packed refs and branches, also where a linked worktree shares them."""
+    for top in dict.fromkeys((git, find_common_folder(workspace, git))):
+        pending = [top]
+        while pending:
+            here = pending.pop()
+            with refuse_errors("list", here), workspace.directory(here) as folder, os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".lock") and entry.is_file(follow_symlinks=False):
+                        yield f"{here}/{entry.name}"
+                    elif (here != top or entry.name == "refs") and entry.is_dir(follow_symlinks=False):
+                        pending.append(f"{here}/{entry.name}")
+
+
+def _is_held(lock: os.stat_result, places: Sequence[Path]) -> bool:
+    """Whether a living process may hold a lock; so it is where the system does not list what its processes have open.
+
+    Git closes a lock while an editor has the message of a commit, so a git that works in one of the places counts too.
+    """
+    processes = [one for one in _list(Path("/proc")) if one.name.isdigit()]
+    return not processes or any(_has_open(one, lock) or _is_git_in(one, places) for one in processes)
+
+
+def _has_open(process: Path, lock: os.stat_result) -> bool:
+    for number in _list(process / "fd"):
+        with suppress(OSError):
+            found = number.stat()
+            if (found.st_dev, found.st_ino) == (lock.st_dev, lock.st_ino):
+                return True
+    return False
+
+
+def _list(folder: Path) -> list[Path]:
+    """Return what is in a folder of /proc: nothing of a process that has ended, or that is another user's.
+
+    None of those made a file of our own.
+    """
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_git_in(process: Path, places: Sequence[Path]) -> bool:
+    """Whether a process is a git that works in one of some folders, as its own folder or its words say."""
+    with suppress(OSError):
+        if not (process / "comm").read_bytes().startswith(b"git"):
+            return False
+        here = (process / "cwd").readlink()
+        words = b"\0".join((process / name).read_bytes() for name in ("cmdline", "environ"))
+        return any(here.is_relative_to(place) or os.fsencode(place) in words for place in places)
+    return False
+
+
+def describe_removed(paths: Sequence[str]) -> str:
+    """Return what is said of locks that were removed, "" for none.
+
+    >>> describe_removed([".git/index.lock"])
+    'the lock it left, `.git/index.lock`, was removed'
+    """
+    if not paths:
+        return ""
+    what = "the lock it left" if len(paths) == 1 else "the locks it left"
+    return f"{what}, {', '.join(f'`{path}`' for path in paths)}, {'was' if len(paths) == 1 else 'were'} removed"
+
+
+_STAT = 40
+"""Bytes of an entry that note a file on disk; the mode among them, at 24, is staged."""
+_EXTENDED = 0x4000
+_NAME = 0x0FFF
+_SPLIT = b"link"
+
+
+def is_index(path: str) -> bool:
+    """Whether a path of the workspace is one of an index of git."""
+    parts = path.split("/")
+    return parts[-1] == "index" and ".git" in parts[:-1]
+
+
+def hash_index(data: bytes) -> str:
+    """Return the SHA-256 over the entries of an index, "" for bytes that are none, or one that is split in two."""
+    for width in (20, 32):
+        try:
+            entries, end = _read_entries(data, width)
+        except (struct.error, ValueError):
+            continue
+        if _is_end(data, end, width):
+            return strict_json.sha256(entries)
+    return ""
+
+
+def _read_entries(data: bytes, width: int) -> tuple[bytes, int]:
+    """Return the entries without what they note of files on disk, and where they end."""
+    mark, version, count = struct.unpack_from(">4sII", data)
+    if mark != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("no index")
+    at, name, found = 12, b"", []
+    for _ in range(count):
+        start, mode = at, data[at + 24 : at + 28]
+        at += _STAT + width
+        (flags,) = struct.unpack_from(">H", data, at)
+        fixed = data[start + _STAT : at] + struct.pack(">H", flags & ~_NAME)
+        at += 2
+        if flags & _EXTENDED:
+            fixed, at = fixed + data[at : at + 2], at + 2
+        if version == 4:
+            cut, at = _read_number(data, at)
+            name = name[: len(name) - cut]
+        else:
+            name = b""
+        end = data.index(b"\0", at)
+        name += data[at:end]
+        at = end + 1 if version == 4 else start + (end - start + 8) // 8 * 8
+        found.append(mode + fixed + name + b"\0")
+    return b"".join(found), at
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number as git writes how much of a name is cut, and where it ends."""
+    byte = data[at]
+    number = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        number = (number + 1 << 7) | (byte & 0x7F)
+    return number, at + 1
+
+
+def _is_end(data: bytes, at: int, width: int) -> bool:
+    """Whether from here on there are extensions, none that names another index, and the right sum, or none."""
+    body = len(data) - width
+    while at < body:
+        if len(data) < at + 8 or data[at : at + 4] == _SPLIT:
+            return False
+        at += 8 + struct.unpack_from(">I", data, at + 4)[0]
+    total = hashlib.new({20: "sha1", 32: "sha256"}[width], data[:body], usedforsecurity=False)
+    return at == body and data[body:] in (bytes(width), total.digest())

@@ -17,16 +17,22 @@ from msgspec.structs import replace
 
 from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
 from foregate.agent.sandbox.plan import SandboxPlan
-from foregate.agent.workspace.confinement import list_secret_files, plan_sandbox
+from foregate.agent.workspace.cancelled_work import run_to_end
+from foregate.agent.workspace.confinement import (
+    find_folder,
+    hold_turn,
+    list_secret_files,
+    make_upper,
+    note_end,
+    plan_sandbox,
+    seek_turn,
+)
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
 from foregate.agent.workspace.path_state import READ_FILE, READ_FOLDER
-from foregate.agent.workspace.sandbox_folder import find_folder, hold_turn, make_upper, note_end, seek_turn
-from foregate.agent.workspace.snapshot import begin, find_reason_to_ask, load_snapshot, settle, take_snapshot
-from foregate.agent.workspace.snapshot_changes import compare
+from foregate.agent.workspace.snapshot import begin, compare, find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import AFTER, PENDING, FileSnapshotStore
-from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import SyncError, WorkspaceError

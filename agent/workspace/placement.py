@@ -17,19 +17,22 @@ from msgspec import Struct, field
 from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import AS_THERE, FileTraits, set_traits
-from foregate.agent.workspace.path_state import READ_FILE, READ_FOLDER, SeenPath, is_at, look_at
-from foregate.agent.workspace.path_step import (
+from foregate.agent.workspace.path_state import (
+    READ_FILE,
+    READ_FOLDER,
     Conflict,
     Content,
     PlacementFailed,
+    SeenPath,
     Source,
     Step,
+    is_at,
+    look_at,
     look_at_path,
     open_parent,
     rank_path,
 )
-from foregate.agent.workspace.renaming import exchange, move_new
-from foregate.agent.workspace.staging import mark_ready, remove_staging
+from foregate.agent.workspace.staging import exchange, mark_ready, move_new, remove_staging
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathState

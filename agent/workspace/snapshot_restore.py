@@ -14,11 +14,16 @@ from foregate.agent.sandbox.attributes import unpack_attributes
 from foregate.agent.sandbox.removal import remove_at
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
-from foregate.agent.workspace.scan import DEEPEST, Met
-from foregate.agent.workspace.snapshot import FileSnapshot
-from foregate.agent.workspace.snapshot_changes import Stamps, find_stamps
-from foregate.agent.workspace.snapshot_entry import SnapshotEntry, Stamp, look_at, stamp
-from foregate.agent.workspace.snapshot_store import FileSnapshotStore
+from foregate.agent.workspace.snapshot import FileSnapshot, Stamps, find_stamps
+from foregate.agent.workspace.snapshot_store import (
+    DEEPEST,
+    FileSnapshotStore,
+    Met,
+    SnapshotEntry,
+    Stamp,
+    look_at,
+    stamp,
+)
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError

@@ -17,17 +17,20 @@ from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.starter import SandboxFailed
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
-from foregate.agent.workspace.confinement import find_tier, list_secret_files, probe_plan, show_programs
-from foregate.agent.workspace.git_repository import seek_repository
-from foregate.agent.workspace.in_place import collect_in_place
-from foregate.agent.workspace.sandbox_folder import (
+from foregate.agent.workspace.confinement import (
     discard_upper,
     find_folder,
+    find_tier,
     hold_upper,
+    list_secret_files,
     note_end,
     open_probe,
+    probe_plan,
+    show_programs,
     sweep_folder,
 )
+from foregate.agent.workspace.git_repository import seek_repository
+from foregate.agent.workspace.in_place import collect_in_place
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.commands_section import SandboxLimits
 from foregate.policy.policy import Policy

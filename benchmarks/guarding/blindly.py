@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.schemas import strict_json
-from foregate.schemas.plan_terms import list_leaves
+from foregate.schemas.plan import list_leaves
 from guarding.task import LOOKS, Call, Task, Turn
 
 _MANY = 9

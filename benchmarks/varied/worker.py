@@ -13,7 +13,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.plan_terms import list_leaves
+from foregate.schemas.plan import list_leaves
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
 from varied.jobs import Job, Wanted

@@ -16,9 +16,9 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Continuation, Event, ModelResponded, RecordedDataflow, TurnJudged
 from foregate.schemas.event_body import ContextCompressed, SessionStarted, TaskPaused, UserMessage
 from foregate.schemas.message import Message
+from foregate.schemas.model_response import WireMessage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
-from foregate.schemas.wire_message import WireMessage
 
 UNKNOWN = "has an unknown outcome"
 CAME: Mapping[event_body.KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}

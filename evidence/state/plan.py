@@ -10,10 +10,10 @@ from foregate.evidence.state.task import parse_time
 from foregate.schemas import event_body, strict_json, task_plan
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered
 from foregate.schemas.event_body import EffectUndone, Kind, TaskEnded, TaskPaused
+from foregate.schemas.model_response import WireMessage
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
-from foregate.schemas.wire_message import WireMessage
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
 Ended: TypeAlias = event_body.ToolFinished | event_body.CallAnswered | event_body.OutcomeUnknown

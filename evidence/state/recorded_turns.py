@@ -15,8 +15,7 @@ from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRais
 from foregate.schemas.event_body import EventBody, Kind, get_kind
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.plan import PlanInForce
-from foregate.schemas.plan_terms import restore_spent
+from foregate.schemas.plan import PlanInForce, restore_spent
 from foregate.schemas.protocols import Readable
 from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import Json

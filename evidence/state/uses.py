@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.plan import Leave, PlanInForce, SharedUses
-from foregate.schemas.plan_terms import add_uses, list_spent, subtract_spent, use_items
+from foregate.schemas.plan import Leave, PlanInForce, SharedUses, add_uses, list_spent, subtract_spent, use_items
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect

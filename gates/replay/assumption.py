@@ -8,6 +8,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from foregate.gates.support.blind_planner import KEY
+from foregate.policy.source.keys import POLICY
+from foregate.policy.source.strict_yaml import Data, Path
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.strict_json import Json
@@ -135,3 +137,19 @@ def read_assumption(text: str) -> Assumption:
 def describe_choices() -> str:
     """Return what may be assumed, as part of a sentence."""
     return ", ".join(f"`{who}={'|'.join(choices)}`" for who, choices in CHOICES.items())
+
+
+LARGEST = 10**9
+"""The last value that is tried of a number without a bound of its own."""
+
+
+def find_domain(path: Path) -> tuple[int, int]:
+    """Return the least and the largest value of a number."""
+    node = POLICY.find_node(path) or {}
+    return int(node.get("minimum", 0)), int(node.get("maximum", LARGEST))
+
+
+def list_other_words(path: Path, now: Data) -> list[Data]:
+    """Return the other position of a switch, or the other words of a choice; nothing for a number."""
+    words = [not now] if isinstance(now, bool) else (POLICY.find_node(path) or {}).get("enum", ())
+    return [word for word in words if word != now]

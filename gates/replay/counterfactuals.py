@@ -9,8 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.replay.assumption import build_blind_plan, build_plan
-from foregate.gates.replay.other_values import find_domain, list_other_words
+from foregate.gates.replay.assumption import build_blind_plan, build_plan, find_domain, list_other_words
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy

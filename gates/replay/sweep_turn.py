@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.assumption import find_domain
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.swept_number import Range, SweptNumber
 from foregate.policy.policy import Policy

@@ -14,9 +14,18 @@ from foregate.gates.support.questions import build_need, rule_without_plan
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.pasted import cut_pasted
-from foregate.schemas.blind_plan import BlindPlan, BlindStep, BlindTarget, Bound
 from foregate.schemas.judgement import Answer, Need, Ruling, Standing, rule_alike
-from foregate.schemas.plan import Flow, PlanHead, PlanInForce, PlanTerm, ScopeItem
+from foregate.schemas.plan import (
+    BlindPlan,
+    BlindStep,
+    BlindTarget,
+    Bound,
+    Flow,
+    PlanHead,
+    PlanInForce,
+    PlanTerm,
+    ScopeItem,
+)
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec

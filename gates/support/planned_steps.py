@@ -17,8 +17,7 @@ from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans, is_told_
 from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
-from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list_leaves
+from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem, add_amounts, find_values, is_about, list_leaves
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Effect, ResourceKind

@@ -21,10 +21,9 @@ from foregate.policy.risk.reading import read_command_line
 from foregate.policy.risk.running import can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.foreign_tools import list_meant_tools
 from foregate.schemas.host import normalise_host
 from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
-from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind, list_meant_tools
 
 
 class RulesVerdict(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.sensitive import Sensitive
+from foregate.policy.section import Sensitive
 from foregate.schemas.late_pattern import compile_late
 
 # `TOKEN=s3cret`, `"token": "s3cret",`.

@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path as FilePath
+from textwrap import wrap
 from typing import NamedTuple
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from foregate.policy.source.layers import RULES, get_rule_id
+from foregate.policy.source.layers import RULES, Layer, build_layer, get_rule_id, read_text
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml
-from foregate.schemas.errors import PolicyError
+from foregate.schemas.errors import PolicyError, UsageError
 from foregate.schemas.late_pattern import compile_late
+from foregate.schemas.visible import make_visible
 
 # "read_file", "two words": text that YAML reads as itself without quotes.
 _PLAIN = compile_late(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
@@ -282,3 +286,60 @@ def _render_scalar(value: Data) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+# "fewer-questions".
+_ID = compile_late(r"[a-z0-9][a-z0-9-]{0,63}")
+_WIDTH = 96
+_MARK = "# A suggestion for a Foregate policy; `foregate policy apply` lays it over yours."
+
+
+class Suggestion(Struct, frozen=True):
+    """What a file suggests: the words above it, a paragraph each, and what it changes."""
+
+    words: tuple[str, ...]
+    changes: tuple[TextChange, ...]
+    layer: Layer
+
+
+def format_suggestion(words: Sequence[str], changes: Iterable[TextChange]) -> str:
+    """Return the text of a suggestion's file; `words` are paragraphs for whoever decides about it."""
+    paragraphs = ["\n".join(f"# {line}" for line in wrap(make_visible(said), _WIDTH)) for said in words if said.strip()]
+    return change_text("\n#\n".join([_MARK, *paragraphs]) + "\n", "the suggestion", changes)
+
+
+def read_suggestion(file: FilePath) -> Suggestion:
+    """Return what a file suggests; any fragment of a policy is a suggestion. Raises PolicyError for what is none."""
+    text = read_text(file, kind="suggestion")
+    layer = build_layer(str(file), file.name, text, kind="suggestion")
+    return Suggestion(read_words(text.splitlines()), tuple(list_changes(layer.data)), layer)
+
+
+def read_words(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the paragraphs of the comment a file begins with, but for the line that says what the file is."""
+    paragraphs: list[list[str]] = [[]]
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        said = line.strip().lstrip("#").strip()
+        if said and line.strip() != _MARK:
+            paragraphs[-1].append(said)
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return tuple(" ".join(lines) for lines in paragraphs if lines)
+
+
+def find_suggestion(named: str, folder: FilePath) -> FilePath:
+    """Return the file of a suggestion by its id, which is kept in `folder`, or by its path.
+
+    An id never means a file of the current folder; such a file is named with its ending, or as `./NAME`. Raises
+    UsageError for an unknown id.
+    """
+    if not _ID.fullmatch(named):
+        return FilePath(named).expanduser()
+    file = folder / f"{named}.yaml"
+    if not file.is_file():
+        known = ", ".join(f"`{one.stem}`" for one in sorted(folder.glob("*.yaml"))[-5:])
+        hint = f"the newest are {known}" if known else "`foregate policy suggest` makes one"
+        raise UsageError(f"there is no suggestion `{named}`; {hint}, and a file is named as `./{named}`")
+    return file

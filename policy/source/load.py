@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from foregate.policy.mandate_section import Direct, Flows
 from foregate.policy.policy import Policy
-from foregate.policy.postlude_section import Claims
+from foregate.policy.section import Claims
 from foregate.policy.source.keys import POLICY, find_defects, find_surprises
 from foregate.policy.source.layers import RULES, Layer, Tree, build_layer, get_rule_id, lay_over, read_layer
 from foregate.policy.source.problems import find_doubled_rules, find_problems, locate_problem, raise_first

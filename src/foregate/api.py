@@ -141,7 +141,7 @@ class Agent:
         It ends with the task; `outcome` then says how. Leaving it early cancels the task.
         """
         from foregate.agent.loop.runner import run
-        from foregate.agent.workspace.thread import wait_until_over
+        from foregate.agent.workspace.cancelled_work import wait_until_over
 
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         with self._work():
@@ -219,7 +219,7 @@ class Agent:
         """
         from foregate.agent.loop.runner import run_to_outcome
         from foregate.agent.session.answering import keep_answer
-        from foregate.agent.session.hearing import draft_answer
+        from foregate.agent.session.interaction import draft_answer
         from foregate.schemas.event import Draft, NeedAnswered
         from foregate.schemas.protocols import QuestionStore, Reply
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from foregate.schemas.errors import SessionErased
 from foregate.schemas.protocols import Erasure
-from foregate.telemetry.log import sqlite_file, tables
+from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.snapshots import forget_snapshots
 
 _ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
-  seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')
-  AND (:kinds = '[]' OR {tables.KIND} IN (SELECT value FROM json_each(:kinds)))
+  seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({sqlite_file.KIND}, '') = 'session_ended')
+  AND (:kinds = '[]' OR {sqlite_file.KIND} IN (SELECT value FROM json_each(:kinds)))
   AND (:seqs IS NULL OR seq IN (SELECT value FROM json_each(:seqs)))"""  # noqa: S608
 """All that say something, but an event that ends the session: it holds nothing but their number, and proves it.
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
-from foregate.telemetry.log import tables
+from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.parts import Part
 from foregate.telemetry.log.sqlite_file import build_error, retry_while_busy
 
@@ -273,7 +273,7 @@ class GroupCommit:
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
         for _, number, text, _ in rows:
             if '"need_' in text or '"task_ended"' in text:
-                for note in (tables.NOTE_RAISED, tables.NOTE_ENDED):
+                for note in (sqlite_file.NOTE_RAISED, sqlite_file.NOTE_ENDED):
                     self._connection.execute(note, (session, number))
 
     def _insert_parts(self, session: str, cuts: list[Cut]) -> None:

@@ -17,12 +17,12 @@ from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Erasure, Head, Snapshot
 from foregate.telemetry.holder import LeaseHolder
-from foregate.telemetry.log import chain, parts, snapshots, sqlite_file, tables
+from foregate.telemetry.log import chain, parts, snapshots, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error
 
 Row = tuple[Any, ...]
 _COLUMNS = "SELECT session, seq, text, hash FROM events WHERE"
-LAST = f"SELECT seq, hash, {tables.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
+LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
 """The last event of a session: its number, hash and kind."""
 _MISSING = "\0"
 """What stands for a part that is gone or was changed: no JSON holds it, so that nobody takes the rest for the event."""
@@ -144,7 +144,7 @@ class SqliteReader:
     def _is_older(self) -> bool:
         """Whether the file lacks tables of this version, since it was only opened to be read."""
         with self._reading, sqlite_file.explain_errors("read", self.path):
-            return tables.is_older(self._open_reader())
+            return sqlite_file.is_older(self._open_reader())
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""
@@ -267,7 +267,7 @@ class _WholeTexts:
 
     def _load(self, session: str) -> None:
         self._session, self._cuts, self._erased = session, {}, set()
-        if tables.is_older(self._connection):
+        if sqlite_file.is_older(self._connection):
             return
         query = "SELECT seq, place, hash FROM cuts WHERE session = ? ORDER BY seq, place"
         for seq, place, hash_ in self._connection.execute(query, (session,)):
@@ -283,7 +283,7 @@ class _WholeTexts:
 
 def _build_condition(kinds: Sequence[Kind]) -> str:
     """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
-    return f"coalesce({tables.KIND}, ?) IN ({', '.join('?' * len(kinds))})"
+    return f"coalesce({sqlite_file.KIND}, ?) IN ({', '.join('?' * len(kinds))})"
 
 
 def _read_rows(rows: Iterator[tuple[str, int, str | None, str]]) -> Iterator[Event]:

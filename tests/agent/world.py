@@ -13,7 +13,7 @@ from foregate.agent.loop.reconcile import resume as resume_session
 from foregate.agent.loop.runner import run_child_task
 from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace

@@ -14,8 +14,8 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.session import snapshots
-from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
+from foregate.agent.session import session_log
+from foregate.agent.session.session_log import LEAST, find_false_snapshot, fold_session
 from foregate.assembly.home import Home
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
@@ -176,7 +176,7 @@ async def test_a_snapshot_that_is_not_used_is_said_in_one_line_and_nothing_is_lo
 ) -> None:
     with monkeypatch.context() as changed:
         if change == "other version":
-            changed.setattr(snapshots, "find_version", lambda: "0.1.0 0123456789abcdef")
+            changed.setattr(session_log, "find_version", lambda: "0.1.0 0123456789abcdef")
         name = await write(home, LEAST + 20)
     if change != "other version":
         query(home, change)
@@ -200,7 +200,7 @@ async def test_a_snapshot_that_cannot_be_kept_is_a_warning_until_one_is(
 ) -> None:
     assert check_snapshots(home / "events.db")["state"] == "none yet"
     with monkeypatch.context() as broken:
-        broken.setattr(snapshots, "encode_state", refuse)
+        broken.setattr(session_log, "encode_state", refuse)
         name = await write(home, LEAST + 20)
     with closing(sqlite_file.open_reader(home / "events.db")) as reader:
         lines = list(format_unkept(read_unkept(reader)))

@@ -19,7 +19,7 @@ from foregate.cli.demo import FOREIGN, build_post_tools
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
 from foregate.console.console import Console
-from foregate.console.entry import SignIn
+from foregate.console.guard import SignIn
 from foregate.console.server import ConsoleServer
 from foregate.console.waiting import list_waiting
 from foregate.testing import ScriptedModel, calls, says

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from foregate.console.live import MOST
+from foregate.console.console import MOST
 from tests.console.conftest import Serve, ask, talk
 
 

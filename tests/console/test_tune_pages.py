@@ -18,8 +18,8 @@ from foregate.cli.app import main
 from foregate.console import dial, tuning_worker
 from foregate.console.form import FormRefused
 from foregate.console.tuning_worker import TuningWorker
+from foregate.policy.source.edit import read_suggestion
 from foregate.policy.source.load import load_policy
-from foregate.policy.source.suggestion import read_suggestion
 from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import EDIT, POLICY, Serve, Served
 from tests.console.test_lists import open_page

@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from foregate.agent.loop.asking import describe_open_trouble
 from foregate.agent.loop.undo import UndoableChange, choose_change, has_unfinished_undo, read_undo_history
 from foregate.evidence.state.plan import read_plans
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn import export_turn

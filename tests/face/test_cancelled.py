@@ -15,7 +15,7 @@ import pytest
 
 from foregate import Agent, RunResult, tool
 from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.session.stopping import Stopped, stop_task
+from foregate.agent.workspace.cancelled_work import Stopped, stop_task
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded
 from foregate.schemas.judgement import Need

@@ -17,11 +17,9 @@ from foregate.gates.support.blind_planner import BlindPlanner
 from foregate.gates.support.plan_scope import build_call_items
 from foregate.gates.support.planned_steps import find_planned_item
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.judgement import Judgement, Need, Standing
-from foregate.schemas.plan import Flow, PlanInForce
-from foregate.schemas.plan_terms import use_items
+from foregate.schemas.plan import BlindPlan, Flow, PlanInForce, use_items
 from foregate.schemas.tool_call import Origin, Permit, Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
 from foregate.schemas.turn import Counters, Turn, TurnRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.schemas.foreign_tools import PARAMETERS, TOOLS, find_foreign_tool, find_nearest_tool, spell_name
 from foregate.schemas.strict_json import get_object
+from foregate.schemas.tool_spec import PARAMETERS, TOOLS, find_foreign_tool, find_nearest_tool, spell_name
 from tests.agent.dialects.specs import BUILTIN
 
 OWN = {spec.name: get_object(spec.parameters, "properties").keys() for spec in BUILTIN}

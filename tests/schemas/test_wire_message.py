@@ -8,8 +8,8 @@ from types import FrameType
 import pytest
 
 from foregate.schemas.message import Message, WireNames, format_messages
+from foregate.schemas.model_response import WireMessage, read_fields, write_fields
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.wire_message import WireMessage, read_fields, write_fields
 
 CALL = ToolCall.parse("read", '{"path":"a"}', id="c1.1", wire_id="w1")
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from foregate.cli.policy_levers import format_levers
+from foregate.cli.policy_sweep import format_levers
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.values import list_values

@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
-from foregate.telemetry.queries.bounds import count_allowed, prove
+from foregate.telemetry.queries.samples import count_allowed, prove
 from foregate.tuning.assessing import AssessedStep, describe_path, describe_step
 from foregate.tuning.proposals import Unit, build_frame
 

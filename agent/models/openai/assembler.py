@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foregate.agent.models.openai.bad_calls import mend_arguments, mend_name
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.mending import mend_arguments, mend_name
 from foregate.agent.models.openai.own_fields import OwnFields
 from foregate.agent.models.openai.refusals import NO_JSON, translate_in_band
 from foregate.agent.models.openai.request import mend_surrogates
@@ -17,11 +17,18 @@ from foregate.agent.models.openai.retries import Transient
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import WireNames
-from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
+from foregate.schemas.model_response import (
+    FINISH_REASONS,
+    REFUSED,
+    Follower,
+    ModelResponse,
+    Usage,
+    WireMessage,
+    write_fields,
+)
 from foregate.schemas.strict_json import Json
 from foregate.schemas.thoughts import ThoughtSplitter
 from foregate.schemas.tool_call import SentCall, ToolCall
-from foregate.schemas.wire_message import WireMessage, write_fields
 
 _OTHER_WORDS = {
     "tool_calls": "function_call tool_use",

@@ -14,8 +14,7 @@ from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
 from foregate.agent.models.openai.bad_calls import CallRefused, build_refused
 from foregate.agent.models.openai.endpoint import APIS, OPENAI_URL, PLACEHOLDER_KEY, Api, Endpoint
 from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, InBand, explain_refusal, translate_error
-from foregate.agent.models.openai.request import WireRequest, encode_body
-from foregate.agent.models.openai.responses import PATHS, ResponsesReader, translate_body
+from foregate.agent.models.openai.request import PATHS, ResponsesReader, WireRequest, encode_body, translate_body
 from foregate.agent.models.openai.retries import OnRetry, Retries, Sleep, Transient, call_with_retries
 from foregate.agent.models.openai.simpler_bodies import Body
 from foregate.schemas import strict_json

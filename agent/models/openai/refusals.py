@@ -16,8 +16,7 @@ from foregate.agent.models.openai.ability import SIMPLER
 from foregate.agent.models.openai.bad_calls import CallRefused, is_about_call
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.refusal import EndpointRefusal, read_refusal
-from foregate.agent.models.openai.retries import Transient
-from foregate.agent.models.openai.waits import read_wait
+from foregate.agent.models.openai.retries import Transient, read_wait
 from foregate.schemas.errors import ContextTooLong, ModelError, ToolsRefused
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json

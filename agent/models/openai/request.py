@@ -1,9 +1,10 @@
-"""From our nouns to a Chat Completions request."""
+"""Requests as endpoints take them: Chat Completions from our nouns, and the Responses API in the words of those."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from foregate.agent.models.openai.abilities import describe, simplify
 from foregate.agent.models.openai.ability import LIMITS, Learnt
@@ -90,3 +91,130 @@ def _build_tool(spec: ToolSpec, names: WireNames) -> dict[str, Json]:
     parameters = spec.parameters or {"type": "object", "properties": {}}
     said: dict[str, Json] = {"name": names.to_wire(spec.name), "description": spec.description}
     return {"type": "function", "function": {**said, "parameters": parameters}}
+
+
+PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses"}
+_OUTPUT = "output"
+"""The field of a message of Chat Completions that holds the items it stands for, as they came."""
+_TEXTS = {
+    "response.output_text.delta": "content",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "reasoning_content",
+    "response.reasoning_text.delta": "reasoning_content",
+}
+"""Events with a piece of text, and the field of a message it belongs to."""
+_ALIKE = ("include", "tool_choice", "parallel_tool_calls", "temperature", "stream")
+_FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_PARTS = {"output_text": ("text", "content"), "refusal": ("refusal", "refusal")}
+"""Parts of a message: where their text stands, and the field it belongs to."""
+
+
+def translate_body(body: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the body of a Responses request that asks what one of Chat Completions does. Nothing is stored there.
+
+    It knows no texts to stop before; whoever reads the answer cuts it there.
+    """
+    messages: Any = body["messages"]
+    made: dict[str, Json] = {"model": body["model"], "input": [item for one in messages for item in _list_items(one)]}
+    made |= {"store": False, **{name: body[name] for name in _ALIKE if name in body}}
+    tools: Any = body.get("tools")
+    if tools:
+        made["tools"] = [{"type": "function", "strict": False, **tool["function"]} for tool in tools]
+    form: Any = body.get("response_format")
+    if form:
+        made["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
+    limit = next((body[name] for name in LIMITS if name in body), None)
+    return made if limit is None else {**made, "max_output_tokens": limit}
+
+
+def _list_items(message: Mapping[str, Any]) -> Iterator[Json]:
+    """Yield the items a message stands for: its own, as they came, where its calls still go by the ids in them."""
+    calls = message.get("tool_calls", ())
+    own = message.get(_OUTPUT)
+    if message["role"] == "tool":
+        yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
+    elif own and {call["id"] for call in calls} == {item["call_id"] for item in _calls_of(own)}:
+        yield from (item for at, item in enumerate(own) if item not in own[:at] and _may_go_back(item))
+    else:
+        if message.get("content"):
+            yield {"role": message["role"], "content": message["content"]}
+        for call in calls:
+            function = call["function"]
+            said = {"name": function["name"], "arguments": function["arguments"]}
+            yield {"type": "function_call", "call_id": call["id"], **said}
+
+
+def _may_go_back(item: Mapping[str, Any]) -> bool:
+    """Whether an endpoint that stores nothing can read an item again: thoughts only with what was thought in them."""
+    return item.get("type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _calls_of(items: object) -> list[Mapping[str, Any]]:
+    found = [item for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
+    return [item for item in found if item.get("type") == "function_call" and isinstance(item.get("call_id"), str)]
+
+
+class ResponsesReader:
+    """Makes chunks of Chat Completions of an answer, or of the events of a stream, in order."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._items: list[Mapping[str, Json]] = []
+
+    def read(self, event: Json) -> Iterator[Json]:
+        """Yield what an event, or a whole answer, says; what is neither is passed on unchanged."""
+        if not isinstance(event, Mapping) or event.get("error"):
+            yield event
+            return
+        kind, whole = event.get("type"), event.get("response")
+        if isinstance(kind, str) and kind in _TEXTS:
+            self._said.add(_TEXTS[kind])
+            yield _build_chunk({_TEXTS[kind]: event.get("delta")})
+        elif kind == "response.output_item.done" and isinstance(item := event.get("item"), Mapping):
+            self._items.append(item)
+            yield from self._read_item(item)
+        elif kind in ("response.completed", "response.incomplete", "response.failed") and isinstance(whole, Mapping):
+            yield from self._end(whole)
+        elif event.get("object") == "response" or (kind is None and _OUTPUT in event):
+            yield from self._end(event)
+        elif kind == "error":
+            yield {"error": {name: event.get(name) for name in ("code", "message")}}
+
+    def _read_item(self, item: Mapping[str, Json]) -> Iterator[Json]:
+        """Yield what an item says that no piece has said yet."""
+        for call in _calls_of([item]):
+            function = {"name": call.get("name"), "arguments": call.get("arguments")}
+            yield _build_chunk({"tool_calls": [{"id": call["call_id"], "function": function}]})
+        if item.get("type") == "message" and not {"content", "refusal"} & self._said:
+            for part in _objects(item.get("content")):
+                place, name = _PARTS.get(str(part.get("type")), ("", ""))
+                yield _build_chunk({name: part.get(place)} if name else {})
+        if item.get("type") == "reasoning" and "reasoning_content" not in self._said:
+            for part in (*_objects(item.get("summary")), *_objects(item.get("content"))):
+                yield _build_chunk({"reasoning_content": part.get("text")})
+
+    def _end(self, whole: Mapping[str, Json]) -> Iterator[Json]:
+        """Yield what is left to say: items that came in no event, then all of them, why it ended, and usage."""
+        if whole.get("error") or whole.get("status") == "failed":
+            yield {"error": whole.get("error") or "the response failed"}
+            return
+        items = _objects(whole.get(_OUTPUT)) or self._items
+        for item in items[len(self._items) :]:
+            yield from self._read_item(item)
+        details: Any = whole.get("incomplete_details")
+        cut = details.get("reason") if isinstance(details, Mapping) else None
+        finish = _FINISHES.get(str(cut), "other") if whole.get("status") == "incomplete" else ""
+        chunk = _build_chunk({_OUTPUT: items}, finish or ("tool_calls" if _calls_of(items) else "stop"))
+        usage: Any = whole.get("usage")
+        if isinstance(usage, Mapping):
+            told = {"prompt_tokens": usage.get("input_tokens"), "completion_tokens": usage.get("output_tokens")}
+            chunk["usage"] = told
+        yield {**chunk, "model": whole.get("model")}
+
+
+def _build_chunk(delta: Mapping[str, Json], finish: str | None = None) -> dict[str, Json]:
+    return {"choices": [{"delta": delta, "finish_reason": finish}]}
+
+
+def _objects(value: Json) -> list[Mapping[str, Json]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -91,7 +91,7 @@ class Approvals:
 
     def read_previews(self, question: Question) -> Mapping[str, Preview]:
         """Return what the calls of a question would change, by their ids, as it was when it was asked."""
-        from foregate.agent.loop.stored_previews import decode_previews
+        from foregate.agent.loop.undo import decode_previews
 
         return decode_previews(self._blobs.get(question.previews)) if question.previews else {}
 

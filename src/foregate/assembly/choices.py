@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.assembly.model_roles import name_endpoint, open_learnt
+from foregate.assembly.own_secrets import find_own_secrets
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.protocols import Model
+from foregate.telemetry.log.masking import Hidden
 
 if TYPE_CHECKING:
     from foregate.agent.planning.configuration import Configuration
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from foregate.assembly.followed_policy import FollowedPolicy
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
+
 
 REHEARSAL = "rehearsal"
 """The name that asks for the rehearsal model by itself."""
@@ -93,8 +97,8 @@ def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> P
 
 def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for an unknown one."""
+    from foregate.agent.dialects.dialect import Names
     from foregate.agent.dialects.dialect_model import build_dialect_model
-    from foregate.agent.dialects.names import Names
 
     names = Names.from_json(configuration.dialect.model_dump(exclude={"name"}))
     return build_dialect_model(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
@@ -135,3 +139,13 @@ def protect_own_files(
         policy = narrow_policy(policy)
     followed.hold(policy, loaded, guard)
     return SessionRules(policy, followed, guard, configured, remarks)
+
+
+def find_hidden(workspace: Path, policy: str | None = None, environ: Mapping[str, str] = os.environ) -> Hidden:
+    """Return what is masked in an export made in a folder, under a policy or the one in force there."""
+    # Only an export needs what this loads.
+    from foregate.agent.workspace.secret_values import FileSecrets
+
+    _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy, environ=environ), workspace)
+    own = (*find_own_secrets(environ, in_force.sensitive), *FileSecrets(workspace, in_force).find())
+    return (*own, *in_force.sensitive.expressions)

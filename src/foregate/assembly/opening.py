@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from foregate.agent.loop.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.runner import run_child_task
-from foregate.agent.loop.stored_previews import encode_previews
+from foregate.agent.loop.undo import encode_previews
 from foregate.agent.planning.controller import PlanController
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.linked import Lineage, draft_switches, fold_lineage
@@ -258,7 +258,7 @@ _LOOKED_AT, _NAMED = 500, 3
 
 async def find_root(log: Log, name: str, began: SessionStarted) -> str:
     """Return the folder a session works in: where it began, or where a person said last that it was moved to."""
-    from foregate.agent.session.snapshots import read_kept_state
+    from foregate.agent.session.session_log import read_kept_state
 
     kept = await read_kept_state(log, name)
     seq, root = (kept.seq, kept.root) if kept is not None else (0, began.workspace)

@@ -16,7 +16,7 @@ from foregate.telemetry.log.masking import SHORTEST, Secret
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.policy.sensitive import Sensitive
+    from foregate.policy.section import Sensitive
     from foregate.schemas.protocols import Model
 
 KEY = "OPENAI_API_KEY"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.assembly.audit_index import open_home_index
+from foregate.assembly.home import open_home_index
 from foregate.cli import options, selecting
 from foregate.cli.audit import app
 from foregate.cli.options import take

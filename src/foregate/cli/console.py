@@ -1,4 +1,4 @@
-"""The command `foregate console`, which serves the pages of a home."""
+"""`foregate console` and `foregate acp`, which serve a browser and an editor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import tempfile
 import webbrowser
 from html import escape
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.cli.options import print_problems, take, take_home
+from foregate.cli.options import opens_session, print_problems, take, take_home
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import run_async
+
+if TYPE_CHECKING:
+    from foregate.assembly.setting import SessionOptions
+
 
 _SESSION = "Begin with this session: its name, its beginning, or `last`."
 _PORT = "Where to listen; 0 takes any that is free."
@@ -70,3 +74,13 @@ def open_browser(url: str) -> Path | None:
     path.write_text(f'<!doctype html><meta charset="utf-8"><title>Foregate</title>{leads}\n', "utf-8")
     webbrowser.open(path.as_uri())
     return path
+
+
+@opens_session(without=("workspace",))
+async def acp(setting: SessionOptions) -> None:
+    """Serve an editor by the Agent Client Protocol, on stdin and stdout; it names the folder of each session."""
+    from foregate.assembly.identity import find_identity
+    from foregate.cli.acp.editor_agent import serve_editor
+
+    setting.by = find_identity("editor")
+    await serve_editor(setting)

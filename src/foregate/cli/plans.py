@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli import options
-from foregate.cli.execute import Step, Yes
 from foregate.cli.listing import Forms, show_list
 from foregate.cli.options import opens_session
+from foregate.cli.plan import Step, Yes
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.views.terminal.listing import Column, Listing

@@ -105,8 +105,7 @@ def find_value(path: KeyPath, loaded: LoadedPolicy) -> Json:
 
 def count_decisions(path: KeyPath, days: int) -> dict[str, Json]:
     """Return how many decisions of the last days rested on a key, or on one below it, and of how many in all."""
-    from foregate.assembly.audit_index import open_home_index
-    from foregate.assembly.home import Home
+    from foregate.assembly.home import Home, open_home_index
     from foregate.policy.source.strict_yaml import format_path
     from foregate.telemetry.queries.filters import DecisionFilter, escape_pattern
 
@@ -158,7 +157,7 @@ def shadow(
     as_json: options.AsJson = False,
 ) -> None:
     """Report, gate by gate, what those in shadow would have held, asked about or denied, and the newest such calls."""
-    from foregate.assembly.audit_index import open_home_index
+    from foregate.assembly.home import open_home_index
     from foregate.telemetry.queries.statistics import report_shadows
 
     with open_home_index() as (_, index):

@@ -71,7 +71,7 @@ def apply(
 ) -> None:
     """Lay a suggestion over your policy file, key by key; comments and order stay, and the former version is kept."""
     from foregate.assembly.home import Home
-    from foregate.policy.source.suggestion import find_suggestion, read_suggestion
+    from foregate.policy.source.edit import find_suggestion, read_suggestion
 
     found = read_suggestion(find_suggestion(suggestion, Home(Home.path()).suggestions))
     change = PolicyEdit(require_own_file(policy), found.changes, found.words)

@@ -207,7 +207,7 @@ def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: 
 
 def _write_suggestion(proposal: Proposal, steps: Sequence[AssessedStep], output: Path | None) -> Path | None:
     """Write the loosest setting that is shown where `policy apply` finds it; return the file, None for none."""
-    from foregate.cli.new_file import write_new
+    from foregate.cli.listing import write_new
 
     file = Home.path() / "suggestions" / f"{proposal.body.name}.yaml"
     step = choose_step(steps)
@@ -233,9 +233,8 @@ def choose_step(steps: Sequence[AssessedStep]) -> AssessedStep | None:
 
 def format_file(proposal: Proposal, step: AssessedStep) -> str:
     """Return the text of the suggestion of a step: what it changes, under its id, population and bound."""
-    from foregate.policy.source.edit import TextChange
+    from foregate.policy.source.edit import TextChange, format_suggestion
     from foregate.policy.source.key_names import parse_key
-    from foregate.policy.source.suggestion import format_suggestion
     from foregate.tuning.assessing import describe_path, describe_step, format_share
 
     body, proof = proposal.body, step.proof

@@ -74,10 +74,10 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     from foregate.agent.loop.changes_made import read_changes_made
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
-    from foregate.views.terminal.hints import name_commands
     from foregate.views.terminal.layout import CARE, build_console
     from foregate.views.terminal.screen import Screen
     from foregate.views.terminal.scripting import format_event_line
+    from foregate.views.terminal.task_work import name_commands
     from foregate.views.terminal.terminal import interruptible
     from foregate.views.terminal.waiting import build_waiting_line
 

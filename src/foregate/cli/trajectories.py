@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli import options
-from foregate.cli.new_file import open_new_file
+from foregate.cli.listing import open_new_file
 from foregate.cli.options import take
 from foregate.schemas.errors import UsageError
 from foregate.views.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
@@ -131,10 +131,10 @@ def _build_options(
 
 def find_hidden(policy: str | None, workspace: Path) -> Hidden:
     """Return what is masked in an export made in a folder that has to be there; see `assembly.hidden`."""
-    from foregate.assembly import hidden
+    from foregate.assembly import choices
     from foregate.cli.policy import require_folder
 
-    return hidden.find_hidden(require_folder(workspace), policy)
+    return choices.find_hidden(require_folder(workspace), policy)
 
 
 def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:

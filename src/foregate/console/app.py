@@ -21,9 +21,8 @@ from foregate.assembly.home import Home
 from foregate.console import pages
 from foregate.console.address import Address
 from foregate.console.console import LINKS, Console
-from foregate.console.entry import SignIn, TooMany
 from foregate.console.form import FormRefused
-from foregate.console.guard import ENTRANCE, Guard, refuse
+from foregate.console.guard import ENTRANCE, Guard, SignIn, TooMany, refuse
 from foregate.schemas.errors import ForegateError, TamperedLog, UsageError
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.views.pages.rendering import ASSETS, read_asset

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,19 +14,79 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from foregate.assembly.approvals import Approvals
-from foregate.assembly.audit_index import find_index_path
-from foregate.assembly.home import Home
+from foregate.assembly.home import Home, find_index_path
 from foregate.assembly.identity import find_identity
 from foregate.console.address import Address
-from foregate.console.entry import SignIn
-from foregate.console.form import WORD
-from foregate.console.live import Live
+from foregate.console.form import WORD, FormRefused
+from foregate.console.guard import SignIn
 from foregate.console.tuning_worker import TuningWorker
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.views.pages.links import ConsoleLinks
 from foregate.views.pages.rendering import build_environment
+
+PAUSE = 0.4
+"""Seconds between two looks at the log."""
+_SILENCE = 30
+"""Looks without news after which a line without meaning goes out, so that a page that is gone is noticed."""
+MOST = 24
+"""Pages that follow at the same time."""
+
+
+class Live:
+    """Follows a log for open pages."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log = log
+        self._open = 0
+        self._is_ended = False
+
+    def end(self) -> None:
+        """End every stream at its next look, so that the server can end."""
+        self._is_ended = True
+
+    def build_look(self, session: str) -> Callable[[], int]:
+        """Return what reads the number of a session's last event, or of all events where none is named.
+
+        Raises Refused for a session that is not there.
+        """
+        if not session:
+            return self._log.count_events
+        try:
+            self._log.head_anchor(session)
+        except LogError as error:
+            raise FormRefused(404, str(error)) from None
+        return lambda: self._log.head_anchor(session)[0]
+
+    async def follow(self, look: Callable[[], int], last: int) -> AsyncIterator[str]:
+        """Yield server-sent events: one for each change of the number since `last`, with it as its id."""
+        with self._take_place():
+            yield "retry: 1500\n\n"
+            silent = 0
+            while not self._is_ended:
+                now = await asyncio.to_thread(look)
+                silent = silent + 1 if now == last else 0
+                if now != last:
+                    last = now
+                    yield f"id: {now}\nevent: grown\ndata: {now}\n\n"
+                elif silent % _SILENCE == _SILENCE - 1:
+                    yield ":\n\n"
+                await asyncio.sleep(PAUSE)
+
+    @contextmanager
+    def _take_place(self) -> Iterator[None]:
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    def check_room(self) -> None:
+        """Raise Refused where too many pages follow already."""
+        if self._open >= MOST:
+            raise FormRefused(503, f"{MOST} pages follow this log already; close some, or use the link that refreshes")
+
 
 LINKS = ConsoleLinks()
 SECTIONS = (

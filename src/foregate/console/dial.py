@@ -12,14 +12,14 @@ from msgspec import Struct, json
 
 from foregate.console.console import LINKS
 from foregate.evidence.state.recorded_turns import EventWindow, rebuild_turn
-from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.assumption import find_domain
 from foregate.policy.source.strict_yaml import Path
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.reviews import Reviews
-from foregate.tuning.cube_view import CubeView, TurnedCall
+from foregate.tuning.cube import CubeView, TurnedCall
 from foregate.tuning.pieces import UNREADABLE
 from foregate.tuning.sweep import GateCounts, SweepPoint, SweepResult
 from foregate.tuning.turn_figures import read_end

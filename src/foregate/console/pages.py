@@ -10,13 +10,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from foregate.assembly.hidden import find_hidden
+from foregate.assembly.choices import find_hidden
 from foregate.assembly.home import find_session
 from foregate.console.console import LINKS, Console
-from foregate.console.form import read_form
+from foregate.console.form import Query, read_form
 from foregate.console.lists import show_decisions, show_sessions
 from foregate.console.policy_page import show_policy
-from foregate.console.query import Query
 from foregate.console.review_pages import (
     ITEMS,
     KEYS,
@@ -35,8 +34,7 @@ from foregate.telemetry.queries.review_log import format_head
 from foregate.telemetry.queries.rulings import find_ruling
 from foregate.tuning.snapshot_check import prove_all
 from foregate.views.pages.decision_page import build_decision_page
-from foregate.views.pages.export import export_page
-from foregate.views.pages.proof import describe_proof
+from foregate.views.pages.export import describe_proof, export_page
 from foregate.views.pages.session_page import build_session_page
 from foregate.views.pages.views import ProofView, SessionPage
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from foregate.assembly.choices import find_policy_file
 from foregate.assembly.home import find_session
 from foregate.console.console import Console
-from foregate.console.query import Query
+from foregate.console.form import Query
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy, describe_origin, load_policy_layers, restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path

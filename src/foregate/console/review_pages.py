@@ -11,9 +11,8 @@ from starlette.responses import RedirectResponse, Response
 
 from foregate.agent.session.session_log import utc_now
 from foregate.console.console import LINKS, Console
-from foregate.console.form import ConsoleForm, FormRefused, read_form
+from foregate.console.form import ConsoleForm, FormRefused, Query, read_form
 from foregate.console.lists import ALL_GATES, STANDINGS
-from foregate.console.query import Query
 from foregate.schemas.errors import UsageError
 from foregate.schemas.review import LABELS, Label
 from foregate.telemetry.queries.reviews import measure_agreement, measure_progress

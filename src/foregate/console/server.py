@@ -16,8 +16,7 @@ from starlette.applications import Starlette
 from foregate.assembly.home import Home, find_session
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
-from foregate.console.entry import SignIn
-from foregate.console.guard import ENTRANCE
+from foregate.console.guard import ENTRANCE, SignIn
 
 MOST = 96
 """Connections at the same time; more are answered by 503."""

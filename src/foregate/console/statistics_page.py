@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from foregate.console.console import Console
-from foregate.console.query import Query
-from foregate.console.tallies import TallySegment, lay_parts, scale_width
+from foregate.console.form import Query
+from foregate.console.lists import TallySegment, lay_parts, scale_width
 from foregate.schemas.codes import GATES
 from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter

@@ -13,15 +13,14 @@ from starlette.responses import Response
 from foregate.assembly.choices import find_policy_file
 from foregate.console.console import Console
 from foregate.console.dial import HEIGHT, WIDTH, Dial, build_dial, find_point
-from foregate.console.query import Query
+from foregate.console.form import Query
 from foregate.console.review_pages import KEYS
-from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.assumption import find_domain
 from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.comments import explain_key
-from foregate.policy.source.edit import TextChange
+from foregate.policy.source.edit import TextChange, format_suggestion
 from foregate.policy.source.load import LoadedPolicy, load_policy_layers
 from foregate.policy.source.strict_yaml import Path, format_path
-from foregate.policy.source.suggestion import format_suggestion
 from foregate.policy.source.values import list_values
 from foregate.schemas.errors import UsageError
 

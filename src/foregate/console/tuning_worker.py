@@ -9,8 +9,7 @@ from typing import Any, TypeVar, cast
 
 from foregate.console.form import FormRefused
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.cube import open_cube
-from foregate.tuning.cube_view import CubeView
+from foregate.tuning.cube import CubeView, open_cube
 
 T = TypeVar("T")
 PATIENCE = 2.0

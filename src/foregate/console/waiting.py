@@ -25,8 +25,8 @@ from foregate.schemas.sources import explain_naming, explain_source, list_to_nam
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 from foregate.views.pages.texts import VisibleText
 from foregate.views.terminal.approval_rows import describe_standing, explain_delivery, format_about, format_asked
+from foregate.views.terminal.blocks import name_path
 from foregate.views.terminal.layout import BAD, CARE, GOOD, NAME
-from foregate.views.terminal.value_rows import name_path
 
 WIDE, NARROW = 96, 40
 """Columns of rows for a screen, and for a telephone held upright."""

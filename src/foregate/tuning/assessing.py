@@ -14,9 +14,9 @@ from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, ChangeProposed, ProposedStep, QueueDrawn, RuledCall
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.queries.bounds import Proof, count_allowed, prove
 from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.telemetry.queries.reviews import Proposal, Reviews
+from foregate.telemetry.queries.samples import Proof, count_allowed, prove
 from foregate.tuning.pieces import Progress
 from foregate.tuning.proposals import (
     LetGoFinder,

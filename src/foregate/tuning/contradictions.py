@@ -10,8 +10,7 @@ from msgspec import Struct
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import Data, escape_text
-from foregate.schemas.foreign_tools import TOOLS, list_meant_tools, spell_name
-from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import TOOLS, Effect, ResourceKind, ToolSpec, list_meant_tools, spell_name
 from foregate.tuning.lint_settings import compute_most_risk
 
 _PLACED = (ResourceKind.URL, ResourceKind.HOST)

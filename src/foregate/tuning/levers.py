@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foregate.gates.replay.other_values import find_domain, list_other_words
+from foregate.gates.replay.assumption import find_domain, list_other_words
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.replay.other_values import LARGEST, find_domain, list_other_words
+from foregate.gates.replay.assumption import LARGEST, find_domain, list_other_words
 from foregate.gates.replay.reach import ReachReader
 from foregate.gates.replay.redecide import survey_again
 from foregate.policy.policy import Policy

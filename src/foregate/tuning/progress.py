@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from foregate.agent.session.stopping import Stopped
+from foregate.agent.workspace.cancelled_work import Stopped
 from foregate.evidence.state.lineage import join_events
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import is_fitting

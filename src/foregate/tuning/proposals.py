@@ -25,11 +25,10 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.queries.bounds import split_in_halves
-from foregate.telemetry.queries.drawing import shuffle_ruling
 from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.telemetry.queries.reviews import Proposal, Reviews
 from foregate.telemetry.queries.rulings import read_judgement
+from foregate.telemetry.queries.samples import shuffle_ruling, split_in_halves
 from foregate.tuning.piece_judge import Row
 from foregate.tuning.pieces import Progress
 from foregate.tuning.reach_index import ReachIndex

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import Struct
 
-from foregate.assembly.audit_index import find_index_path
+from foregate.assembly.home import find_index_path
 from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.reach import CallTraits, Followed, ReachReader
 from foregate.policy.followed import Condition

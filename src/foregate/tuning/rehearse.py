@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import replace_user_layer

@@ -14,7 +14,7 @@ from foregate.agent.planning.planner import make_plan, record_proposal
 from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.tools.tool import BaseToolSource
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.lineage import begin_further

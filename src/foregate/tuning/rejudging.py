@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
-from foregate.assembly.audit_index import find_index_path
+from foregate.assembly.home import find_index_path
 from foregate.evidence.ledger import LONGEST, fold_word, match_url
 from foregate.evidence.state.recorded_turns import EventWindow, Lookup, RecordedTurn
 from foregate.gates.prelude import Prelude, build_prelude

@@ -15,10 +15,10 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, Label, QueueDrawn, RuledCall, Way
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.queries.drawing import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
 from foregate.telemetry.queries.review_log import ReviewLog, SaidLabel
 from foregate.telemetry.queries.reviews import GivenLabel, Reviews
 from foregate.telemetry.queries.rulings import Filter, RulingRow, find_ruling, is_there, read_population
+from foregate.telemetry.queries.samples import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
 from foregate.tuning.assessing import ChangeDraw, draw_for_change
 from foregate.tuning.review_item import ReviewItem, build_item
 from foregate.tuning.what_if import WhatIf

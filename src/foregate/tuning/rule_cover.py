@@ -13,9 +13,8 @@ from foregate.policy.risk.commands import has_words_at
 from foregate.policy.risk.globs import fold_name, list_holders, matches_text, split_glob
 from foregate.policy.source.strict_yaml import Data
 from foregate.policy.source.workspace_file import is_host_covered
-from foregate.schemas.foreign_tools import list_meant_tools
 from foregate.schemas.strict_json import scrub
-from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind, list_meant_tools
 
 _STANDS_FOR = {"*": "\ue001", "?": "\ue002", "**": "\ue003", "/**": "\ue004", "**/": "\ue005"}
 """The character that stands for each wildcard of the narrower glob."""

@@ -7,7 +7,7 @@ import asyncio
 from msgspec.structs import replace
 
 from foregate.agent.session.linked import list_before
-from foregate.agent.session.snapshots import find_false_snapshot
+from foregate.agent.session.session_log import find_false_snapshot
 from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Blobs, Log
 from foregate.telemetry.log.sqlite_log import SqliteLog

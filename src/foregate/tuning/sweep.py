@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.assumption import find_domain
 from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.load import default_policy, restore_policy
 from foregate.policy.source.strict_yaml import Path

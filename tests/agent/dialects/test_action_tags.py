@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.dialect import Names
 from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json

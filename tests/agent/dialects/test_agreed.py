@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.bare_markup import find_bare_markup
 from foregate.agent.dialects.dialect import Dialect, ParsedResponse
 from foregate.agent.dialects.dialect_model import AutoModel, ConsensusReader
 from foregate.agent.dialects.json_dialect import JsonDialect, parse_text
+from foregate.agent.dialects.prose import find_bare_markup
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse

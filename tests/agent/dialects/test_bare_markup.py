@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.bare_markup import find_bare_markup, may_be_bare
 from foregate.agent.dialects.dialect_model import build_dialect_model
+from foregate.agent.dialects.prose import find_bare_markup, may_be_bare
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.schemas.message import Message, ModelRequest

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.dialects.dialect import Names
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.dialects.foreign_calls import take_call
-from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says

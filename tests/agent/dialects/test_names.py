@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.dialect import Names
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.dialect import Dialect, ParsedResponse
-from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.dialect import Dialect, Names, ParsedResponse
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message

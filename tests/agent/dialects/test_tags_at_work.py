@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.dialect import Dialect, Names
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedModel, says

@@ -14,8 +14,8 @@ from foregate.agent.loop.executor import draft_finish
 from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.loop.undo import undo
 from foregate.agent.session.session import Session
-from foregate.agent.workspace.path_step import rank_path
-from foregate.agent.workspace.sandbox_folder import hold_turn, seek_turn
+from foregate.agent.workspace.confinement import hold_turn, seek_turn
+from foregate.agent.workspace.path_state import rank_path
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import Checkpoint, EffectUndone, TaskStarted, ToolStarted

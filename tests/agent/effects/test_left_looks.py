@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.loop.asking import describe_open_trouble
 from foregate.agent.loop.reconcile import resume
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.loop.undo import undo
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.tools.tool import Toolbox
-from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import EffectUndone, ToolFinished, ToolStarted
 from foregate.schemas.message import ModelRequest

@@ -16,7 +16,7 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.loop.undo import undo
 from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox, WrappedToolSource
 from foregate.agent.workspace.workspace import Workspace

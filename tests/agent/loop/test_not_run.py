@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, NeedRaised, TurnJudged

@@ -20,7 +20,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retries import Retries
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.stopping import Stopped
+from foregate.agent.workspace.cancelled_work import Stopped
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.loop import apply_sandboxed
+from foregate.agent.loop import machine_runner
 from foregate.agent.loop.applying import apply_changes
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedPerson, calls, says
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import stop_task
 from foregate.agent.tools.commands import run_shell
 from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.cancelled_work import stop_task
+from foregate.agent.workspace.confinement import find_folder
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.sandbox_folder import find_folder
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
@@ -140,7 +140,7 @@ async def test_what_is_being_applied_when_it_is_cancelled_is_applied_to_its_end(
         asyncio.run_coroutine_threadsafe(cancelled.wait(), loop).result()
         return apply_changes(*arguments)
 
-    monkeypatch.setattr(apply_sandboxed, "apply_changes", apply)
+    monkeypatch.setattr(machine_runner, "apply_changes", apply)
     session = await begin(send("echo x > b.txt; mkdir c; echo y > c/d.txt"))
     work = asyncio.ensure_future(run(session, "make it"))
     await applying.wait()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop import apply_sandboxed
+from foregate.agent.loop import machine_runner
 from foregate.agent.loop.applying import apply_changes
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedPerson, calls, says
@@ -80,7 +80,7 @@ async def test_a_disk_that_is_full_when_changes_are_applied_brings_all_of_them_b
         with no_room_for(LARGE):
             return apply_changes(*arguments)
 
-    monkeypatch.setattr(apply_sandboxed, "apply_changes", apply)
+    monkeypatch.setattr(machine_runner, "apply_changes", apply)
     session, said = await play(f"echo two >> a.txt; mkdir b; head -c {LARGE} /dev/zero > b/large; echo x > z.txt")
     assert [path.name for path in folder.iterdir()] == ["a.txt"]
     assert (folder / "a.txt").read_text() == "one\n"
@@ -94,13 +94,13 @@ async def test_what_somebody_saves_before_changes_are_applied_is_named_whenever_
     step: str, play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.txt").write_text("one\n")
-    take = getattr(apply_sandboxed, step)
+    take = getattr(machine_runner, step)
 
     def take_late(*arguments: Any) -> Any:
         (folder / "a.txt").write_text("mine\n")
         return take(*arguments)
 
-    monkeypatch.setattr(apply_sandboxed, step, take_late)
+    monkeypatch.setattr(machine_runner, step, take_late)
     session, said = await play("echo two >> a.txt; echo x > b.txt")
     (end,) = [event.body for event in await session.log.read() if is_end(event.body)]
     assert (end.code if isinstance(end, CallAnswered) else end.error) == "stale_evidence"

@@ -15,7 +15,7 @@ from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import reason_to_stop_stages, run, run_to_outcome, take_step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import CallResult, TaskState
 from foregate.schemas.event import Continuation, Draft, Event, ModelResponded, TurnJudged

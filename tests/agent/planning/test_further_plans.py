@@ -12,7 +12,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import ScriptedPerson, answers, calls
 from foregate.agent.planning.control import get_plan_state
 from foregate.agent.planning.controller import PlanController
-from foregate.agent.session.stopping import Stopped
+from foregate.agent.workspace.cancelled_work import Stopped
 from tests.agent.planning.test_mode import ANSWER, ASKED, EDIT, EDIT_B, PLAN, READ, TALK, opened, planned
 from tests.agent.planning.test_worked_examples import wire_task
 from tests.agent.world import World

@@ -23,12 +23,11 @@ from foregate.agent.planning.control import (
 )
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import ModelResponse, WireMessage
 from foregate.schemas.strict_json import Json, get_list, get_object
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged, PlanTask
 from foregate.schemas.thoughts import split_thoughts
 from foregate.schemas.tool_call import ToolResult
-from foregate.schemas.wire_message import WireMessage
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 

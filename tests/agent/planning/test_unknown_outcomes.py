@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.loop.asking import describe_open_trouble
 from foregate.agent.loop.reconcile import list_open_calls, reconcile_calls, record_outcome, resolve_outcomes
 from foregate.agent.loop.runner import run as run_task
 from foregate.agent.loop.undo import undo
@@ -15,7 +16,6 @@ from foregate.agent.planning.control import follow_plan, reset_failed_tasks, rol
 from foregate.agent.session.session import Session
 from foregate.agent.tools.tool import Tool, WrappedToolSource
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.protocols import RunContext, ToolSource

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox.base import build_base, identify_base
 from foregate.agent.sandbox.plan import SandboxPlan
+from foregate.agent.sandbox.prepared import build_base, identify_base
 from foregate.agent.sandbox.visible import plan_read
 
 NAMES = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from foregate.agent.sandbox.guard import list_children, list_tree
 from foregate.agent.sandbox.plan import SandboxPlan
-from foregate.agent.sandbox.process_tree import list_children, list_tree
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.starter import Starter
 from tests.agent.sandbox.place import Place

@@ -9,8 +9,7 @@ import pytest
 
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.snapshot import find_reason_to_ask, load_snapshot, take_snapshot
-from foregate.agent.workspace.snapshot_changes import compare
+from foregate.agent.workspace.snapshot import compare, find_reason_to_ask, load_snapshot, take_snapshot
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.policy.source.load import default_policy

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox import seccomp, system_calls
-from foregate.agent.sandbox.bpf import refuse_with
-from foregate.agent.sandbox.seccomp import NEW_NAMESPACES, REFUSED, REFUSED_CONTROLS, build_filter
+from foregate.agent.sandbox.seccomp import NEW_NAMESPACES, REFUSED, REFUSED_CONTROLS, build_filter, refuse_with
 from foregate.agent.sandbox.system_calls import NUMBERS
 
 MACHINES = ("x86_64", "aarch64")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox import process_tree
+from foregate.agent.sandbox import guard
 from foregate.agent.sandbox.starter import StartedProgram, Starter
 from tests.processes import is_running, wait_until_gone
 
@@ -58,7 +58,7 @@ def read_numbers(program: StartedProgram, count: int = 4) -> list[int]:
 
 
 def find_children(pid: int) -> list[int]:
-    return process_tree.list_children(pid)
+    return guard.list_children(pid)
 
 
 def test_streams_folder_and_exit_code_are_those_of_the_program(shell: Shell, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, answer
 from foregate.agent.session.advice import read_advice
 from foregate.agent.session.turn_builder import KnownWords
 from foregate.gates.support.blind_planner import strip_schema
-from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import ModelRequest
+from foregate.schemas.plan import BlindPlan
 from tests.agent.world import World
 from tests.gates.blind import blind_plan
 from tests.policies import policy_with

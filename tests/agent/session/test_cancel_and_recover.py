@@ -13,9 +13,9 @@ from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.executor import NoPermit, execute
 from foregate.agent.loop.runner import judge_response, run, run_to_outcome, take_step
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.session.stopping import stop_task
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted

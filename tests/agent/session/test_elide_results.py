@@ -10,7 +10,7 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.session.elide_results import build_result, format_data, format_errors, format_result
+from foregate.agent.session.compression import build_result, format_data, format_errors, format_result
 from foregate.agent.tools.commands import run_command
 from foregate.agent.tools.files import edit_file, read_file, write_file
 from foregate.agent.tools.git import git_add, git_status

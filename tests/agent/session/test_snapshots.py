@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.session.session_log import SessionLog
-from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
+from foregate.agent.session.session_log import LEAST, SessionLog, find_false_snapshot, fold_session
 from foregate.cli.keeping_reports import format_statistics
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState

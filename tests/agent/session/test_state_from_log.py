@@ -17,7 +17,7 @@ from foregate.agent.loop.runner import take_step
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, is_same_state
 from foregate.schemas.errors import LogError

@@ -11,9 +11,19 @@ import json
 import sys
 from pathlib import Path
 
-from foregate.agent.sandbox.bpf import ALLOW, IF_SET, LOAD, NUMBER, assemble, give, load_filter, low, refuse_with
-from foregate.agent.sandbox.bpf import when_called as when
-from foregate.agent.sandbox.seccomp import NEW_NAMESPACES
+from foregate.agent.sandbox.seccomp import (
+    ALLOW,
+    IF_SET,
+    LOAD,
+    NEW_NAMESPACES,
+    NUMBER,
+    assemble,
+    give,
+    load_filter,
+    low,
+    refuse_with,
+)
+from foregate.agent.sandbox.seccomp import when_called as when
 from foregate.agent.sandbox.system_calls import call
 from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace.confinement import find_tier

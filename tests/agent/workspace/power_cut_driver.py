@@ -21,9 +21,9 @@ from foregate.agent.loop.runner import run
 from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.loop.undo import undo
 from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
-from foregate.agent.workspace import renaming
+from foregate.agent.workspace import staging
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.path_step import look_at_path
+from foregate.agent.workspace.path_state import look_at_path
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.policy import Policy
@@ -127,7 +127,7 @@ def apply(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[str, s
     states = [(path, look_at_path(old, path).state, look_at_path(new, path).state) for path in paths]
     changes = [PathChange(path, Effect.EDIT, *both) for path, *both in states if both[0] != both[1]]
     place = Snapshots(old, build_policy(), FileBlobs(home / "blobs"))
-    kept, rename, turns = keep_images(place, changes, upper), renaming.rename_with, [0]
+    kept, rename, turns = keep_images(place, changes, upper), staging.rename_with, [0]
 
     def rename_and_copy(*words: object) -> bool:
         done = rename(*words)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def apply(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[str, s
             copy("midway")
         return done
 
-    renaming.rename_with = rename_and_copy
+    staging.rename_with = rename_and_copy
     changed = apply_changes(place, kept, upper).changes
     copy("applied")
     turns[0] = 0

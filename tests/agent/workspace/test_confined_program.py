@@ -16,8 +16,8 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import Step, calls, says
-from foregate.agent.session.stopping import stop_task
 from foregate.agent.tools.python_tool import tool
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.agent.workspace.confined_program import allow_programs, run_confined
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.git_index import hash_index, is_index
+from foregate.agent.workspace.git_folder import hash_index, is_index
 
 
 def git(folder: Path, *words: str) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.git_folder import find_git_folder
-from foregate.agent.workspace.git_locks import describe_removed, remove_dead_locks
+from foregate.agent.workspace.git_folder import describe_removed, find_git_folder, remove_dead_locks
 from foregate.agent.workspace.local import LocalWorkspace
 
 HOUR = 3_600_000_000_000

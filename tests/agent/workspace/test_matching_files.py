@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.matching_files import MatchingFiles
+from foregate.agent.workspace.secret_values import MatchingFiles
 from foregate.policy.source.load import default_policy
 
 PATTERNS = default_policy().files.secret

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.starter import SandboxFailed
-from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.sandbox_folder import (
+from foregate.agent.workspace.confinement import (
     discard_upper,
     find_folder,
     hold_turn,
@@ -23,6 +22,7 @@ from foregate.agent.workspace.sandbox_folder import (
     note_end,
     sweep_folder,
 )
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
@@ -32,7 +32,7 @@ OTHER = """
 import asyncio, sys
 from pathlib import Path
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.sandbox_folder import find_folder, hold_turn, make_upper
+from foregate.agent.workspace.confinement import find_folder, hold_turn, make_upper
 
 async def work():
     space = LocalWorkspace(sys.argv[1], Path(sys.argv[2]))

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace import snapshot_entry, snapshot_restore
+from foregate.agent.workspace import snapshot_restore, snapshot_store
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.snapshot import begin, find_reason_to_ask, load_snapshot, settle, take_snapshot
-from foregate.agent.workspace.snapshot_changes import compare
+from foregate.agent.workspace.snapshot import begin, compare, find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.agent.workspace.workspace import Workspace
@@ -55,8 +54,8 @@ def project(folder: Path) -> Path:
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is put forward, as nothing is settled that changed within the last two seconds."""
-    now = snapshot_entry.time.time_ns()
-    monkeypatch.setattr(snapshot_entry.time, "time_ns", lambda: now + 10_000_000_000)
+    now = snapshot_store.time.time_ns()
+    monkeypatch.setattr(snapshot_store.time, "time_ns", lambda: now + 10_000_000_000)
 
 
 def bound(files: int = 1000, size: int = 1 << 20) -> Policy:

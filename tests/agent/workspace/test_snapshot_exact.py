@@ -13,8 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.snapshot import find_reason_to_ask, take_snapshot
-from foregate.agent.workspace.snapshot_changes import compare
+from foregate.agent.workspace.snapshot import compare, find_reason_to_ask, take_snapshot
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import FileSnapshotStore
 from foregate.policy.source.load import default_policy

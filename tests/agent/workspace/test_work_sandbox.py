@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.workspace.confinement import find_folder, make_upper
 from foregate.agent.workspace.process import run_and_wait
-from foregate.agent.workspace.sandbox_folder import find_folder, make_upper
 from foregate.agent.workspace.work_sandbox import (
     collect_changes,
     discard_sandbox,

@@ -17,7 +17,7 @@ from acp import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.cli.acp.prompt import read_prompt
+from foregate.cli.acp.editor_session import read_prompt
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from foregate.cli.acp.permission import build_call_question, build_held_question
+from foregate.cli.acp.editor_person import build_call_question, build_held_question
 from foregate.cli.acp.transport import find_defect, word_error
 from foregate.cli.acp.updates import build_title, fence_text, quote_own, quote_text
 from foregate.schemas.judgement import Need

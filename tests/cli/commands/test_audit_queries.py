@@ -169,7 +169,7 @@ def test_statistics_cover_what_the_filters_select(played: Cli) -> None:
 def test_a_home_that_only_can_be_read_is_indexed_in_the_cache(
     played: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foregate.assembly.audit_index import find_index_path
+    from foregate.assembly.home import find_index_path
 
     assert find_index_path(home) == home / "index.db"
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(str(home)))

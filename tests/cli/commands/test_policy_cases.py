@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from foregate.cli.new_file import write_new
+from foregate.cli.listing import write_new
 from foregate.schemas.errors import UsageError
 from tests.cli.conftest import Cli, parse_lines
 

@@ -18,12 +18,12 @@ import pytest
 import foregate
 from foregate.assembly.home import open_home_log
 from foregate.cli import options
-from foregate.policy.source.suggestion import read_suggestion
+from foregate.policy.source.edit import read_suggestion
 from foregate.schemas import strict_json
 from foregate.schemas.review import QueueDrawn
 from foregate.telemetry.log.chain import build_header, read_line
-from foregate.telemetry.queries.bounds import split_in_halves
 from foregate.telemetry.queries.review_log import ReviewLog
+from foregate.telemetry.queries.samples import split_in_halves
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 from tests.policies import check_policy_file

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.new_file import open_new_file
+from foregate.cli.listing import open_new_file
 from foregate.cli.trajectories import parse_moment
 from foregate.schemas.errors import UsageError
 from tests.cli.conftest import Cli

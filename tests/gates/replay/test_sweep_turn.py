@@ -10,7 +10,7 @@ import pytest
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay import sweep_turn
-from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.assumption import find_domain
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import TurnSweep, find_numeric_key
 from foregate.policy.policy import Policy

@@ -13,8 +13,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.said import read_said
-from foregate.schemas.blind_plan import BlindPlan
-from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan import BlindPlan, PlanInForce
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
 from foregate.schemas.turn import Said

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.policy.source.edit import TextChange
-from foregate.policy.source.suggestion import find_suggestion, format_suggestion, read_suggestion
+from foregate.policy.source.edit import TextChange, find_suggestion, format_suggestion, read_suggestion
 from foregate.schemas.errors import UsageError
 
 

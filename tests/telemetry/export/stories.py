@@ -13,7 +13,7 @@ from foregate.agent.loop.undo import undo
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.planning.control import decide
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.message import Message, ModelRequest

@@ -12,15 +12,15 @@ from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import Report, TaskEnded, UserMessage
 from foregate.schemas.judgement import Answer, Need, Who
 from foregate.schemas.protocols import Log, QuestionStore
-from foregate.telemetry.log import tables
+from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.telemetry.log.test_sqlite_file import FIRST_VERSION
 
 SECOND_VERSION = f"""
-{tables._LEASES};
-{tables._EVENTS};
-PRAGMA application_id = {tables.APPLICATION};
+{sqlite_file._LEASES};
+{sqlite_file._EVENTS};
+PRAGMA application_id = {sqlite_file.APPLICATION};
 PRAGMA user_version = 2;
 PRAGMA journal_mode = WAL;
 """
@@ -134,9 +134,9 @@ async def test_questions_of_a_log_of_an_earlier_version_are_found(tmp_path: Path
 async def test_a_process_of_an_earlier_version_that_still_writes_keeps_the_list_as_well(tmp_path: Path) -> None:
     path = tmp_path / "events.db"
     with sqlite3.connect(path) as old:
-        for statement in tables.TABLES[6]:
+        for statement in sqlite_file.TABLES[6]:
             old.execute(statement)
-        old.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+        old.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION}")
         old.execute("PRAGMA user_version = 6")
     old.close()
     log = SqliteLog(path)

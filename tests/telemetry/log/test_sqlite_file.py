@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log import chain, tables
+from foregate.telemetry.log import chain, sqlite_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.log.sqlite_reader import SqliteReader
 from foregate.telemetry.queries.verify import verify_session
@@ -91,7 +91,7 @@ async def test_a_log_of_the_first_version_is_written_and_read_as_any_other(path:
     log.close()
 
 
-@pytest.mark.parametrize("version", tables.UPGRADES)
+@pytest.mark.parametrize("version", sqlite_file.UPGRADES)
 async def test_a_log_of_any_earlier_version_is_read_as_it_is_and_brought_up_where_it_is_written(
     path: Path, version: int
 ) -> None:
@@ -100,11 +100,11 @@ async def test_a_log_of_any_earlier_version_is_read_as_it_is_and_brought_up_wher
     lines = list(new.lines("s"))
     new.close()
     with sqlite3.connect(path) as old:
-        for statement in tables.TABLES[version]:
+        for statement in sqlite_file.TABLES[version]:
             old.execute(statement)
         old.executemany("INSERT INTO events (session, seq, text, hash) VALUES ('s', ?, ?, ?)", lines)
         old.execute("INSERT INTO leases VALUES (1, 's', '', 0, '', '', '', 1, ?, ?)", (lines[-1][0], lines[-1][2]))
-        old.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+        old.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION}")
         old.execute(f"PRAGMA user_version = {version}")
     old.close()
     before, reader = path.read_bytes(), SqliteReader(path)
@@ -118,7 +118,7 @@ async def test_a_log_of_any_earlier_version_is_read_as_it_is_and_brought_up_wher
     log.close()
     reader.close()
     with sqlite3.connect(path) as kept:
-        assert kept.execute("PRAGMA user_version").fetchone() == (tables.UPGRADES[version],)
+        assert kept.execute("PRAGMA user_version").fetchone() == (sqlite_file.UPGRADES[version],)
     kept.close()
 
 

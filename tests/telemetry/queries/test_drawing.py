@@ -9,9 +9,9 @@ import pytest
 from foregate.schemas.errors import UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, QueueDrawn
-from foregate.telemetry.queries.drawing import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
 from foregate.telemetry.queries.reviews import Reviews
 from foregate.telemetry.queries.rulings import Filter, RulingRow
+from foregate.telemetry.queries.samples import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
 from tests.telemetry.queries.made_reviews import fold, label, row, ruled
 
 ROWS = [row(number) for number in range(1, 101)]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from foregate.telemetry.queries.bounds import find_first, find_upper_bound
+from foregate.telemetry.queries.samples import find_first, find_upper_bound
 
 
 @st.composite

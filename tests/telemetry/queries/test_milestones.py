@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from foregate.telemetry.queries.bounds import list_milestones
+from foregate.telemetry.queries.samples import list_milestones
 
 
 def is_misled(wrong_ones: tuple[int, ...], milestones: list[int]) -> bool:

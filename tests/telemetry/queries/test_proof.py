@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.telemetry.queries.bounds import Proof, count_allowed, prove, split_in_halves
+from foregate.telemetry.queries.samples import Proof, count_allowed, prove, split_in_halves
 
 PROMISES: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "promises.py"))
 

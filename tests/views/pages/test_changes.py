@@ -6,8 +6,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.log.memory_log import MemoryBlobs
-from foregate.views.pages.changes import read_diffs
-from foregate.views.pages.kept import KeptBytes
+from foregate.views.pages.changes import KeptBytes, read_diffs
 
 OLD, NEW = "teh cat\nsat\n", "the cat\nsat\n"
 

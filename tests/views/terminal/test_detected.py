@@ -9,8 +9,8 @@ from foregate.agent.dialects.dialect_model import parse_response
 from foregate.agent.dialects.tag_dialects import ActionTags, ServiceTags
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.views.terminal.detected import MOST, describe_order, describe_texts, format_detected_calls
 from foregate.views.terminal.layout import count_columns
+from foregate.views.terminal.screen import MOST, describe_order, describe_texts, format_detected_calls
 from tests.agent.dialects.specs import TOOLS
 
 SPECS = {spec.name: spec for spec in TOOLS}

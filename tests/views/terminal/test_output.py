@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.tool_call import Origin
-from foregate.views.terminal.event_rows import format_event
+from foregate.views.terminal.event_rows import Output, format_end, format_event, read_output
 from foregate.views.terminal.layout import count_columns, is_hidden
-from foregate.views.terminal.output import Output, format_end, read_output
 
 FAILED = ToolFinished(
     call="c1.1",

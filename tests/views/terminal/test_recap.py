@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.schemas.event_body import OutcomeUnknown, TaskEnded, UserMessage
-from foregate.views.terminal.hints import name_commands
 from foregate.views.terminal.recap import format_recap
+from foregate.views.terminal.task_work import name_commands
 from tests.agent.effects.conftest import Do
 from tests.agent.effects.conftest import do as do
 

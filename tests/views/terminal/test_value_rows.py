@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.schemas.sources import explain_source
+from foregate.views.terminal.blocks import format_value
 from foregate.views.terminal.layout import count_columns, make_visible
 from foregate.views.terminal.sheet import build_sheet, format_details
-from foregate.views.terminal.value_rows import format_value
 from tests.views.terminal.test_sheet import request
 
 IBAN = "GB29NWBK60161331926819"

@@ -35,8 +35,7 @@ from foregate.assembly.choices import choose_policy
 from foregate.assembly.home import Home
 from foregate.assembly.open import read_beginning
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.acp.editor_session import AT_WORK, FAILED, EditorSession
-from foregate.cli.acp.prompt import Block
+from foregate.cli.acp.editor_session import AT_WORK, FAILED, Block, EditorSession
 from foregate.cli.acp.transport import INVALID_PARAMS
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.late_pattern import compile_late

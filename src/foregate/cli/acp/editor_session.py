@@ -5,34 +5,98 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from acp import RequestError
 from acp.helpers import SessionUpdate, start_tool_call, update_agent_message_text
 from acp.interfaces import Client
-from acp.schema import RequestPermissionResponse, SessionMode, SessionModeState, StopReason
+from acp.schema import (
+    AudioContentBlock,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    RequestPermissionResponse,
+    ResourceContentBlock,
+    SessionMode,
+    SessionModeState,
+    StopReason,
+    TextContentBlock,
+    TextResourceContents,
+)
 from msgspec.structs import replace
 
-from foregate.agent.loop.answers import cancel_open_task
-from foregate.agent.loop.cancelling import GIVEN_UP, turn_elsewhere
+from foregate.agent.loop.cancelling import GIVEN_UP, cancel_open_task, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.session.prompts import quote_material
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.acp.editor_person import EditorPerson
-from foregate.cli.acp.permission import EditorQuestion
-from foregate.cli.acp.prompt import Block, read_prompt
+from foregate.cli.acp.editor_person import EditorPerson, EditorQuestion
 from foregate.cli.acp.transport import INVALID_REQUEST
 from foregate.cli.acp.updates import Updates, quote_own, quote_text
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.visible import make_visible
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
+
+
+Block: TypeAlias = (
+    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+)
+_SHOWN = 200
+
+
+def read_prompt(blocks: Sequence[Block], root: Path, most: int) -> str:
+    """Return a prompt as one message: what was typed, and beneath it, quoted, what was linked or embedded.
+
+    Only what was typed gives authority: nobody can tell who wrote a file, a page or its name. What is embedded may have
+    `most` bytes each. Raises UsageError for what cannot be read here, and where nothing was typed.
+    """
+    typed: list[str] = []
+    quoted: list[str] = []
+    for block in blocks:
+        match block:
+            case TextContentBlock():
+                typed.append(scrub(block.text))
+            case ResourceContentBlock():
+                quoted.append(f"linked: {name_resource(block.uri, root)}")
+            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
+                quoted.append(quote_resource(resource, root, most))
+            case EmbeddedResourceContentBlock():
+                name = name_resource(block.resource.uri, root)
+                raise UsageError(f"`{name}` is no text, which is all that is read here; link it instead")
+            case _:
+                raise UsageError(f"a prompt with {block.type} cannot be read here; send text, links or embedded text")
+    text = "".join(typed)
+    if not text.strip():
+        raise UsageError("the message is empty; type what you want done")
+    return quote_material(text, "\n\n".join(quoted))
+
+
+def quote_resource(resource: TextResourceContents, root: Path, most: int) -> str:
+    """Return what was embedded beneath its name; raise UsageError for more than `most` bytes."""
+    name, text = name_resource(resource.uri, root), scrub(resource.text)
+    if len(text.encode()) > most:
+        raise UsageError(f"`{name}` is larger than {most} bytes (policy files.max_read); link it, or send a part of it")
+    return f"embedded: {name}\n{text}"
+
+
+def name_resource(uri: str, root: Path) -> str:
+    """Return what a resource is called: a path as the tools take it where it is in the workspace, else its URI."""
+    shown = make_visible(scrub(uri))
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        path = Path(unquote(parts.path))
+        if path.is_relative_to(root):
+            shown = make_visible(scrub(str(path.relative_to(root))))
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+
 
 Mode = Literal["direct", "plan", "auto"]
 MODES: dict[Mode, tuple[str, str]] = {

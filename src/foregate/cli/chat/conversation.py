@@ -25,13 +25,13 @@ from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_text
 from foregate.views.terminal.event_rows import name_call
-from foregate.views.terminal.hints import IN_CHAT, name_commands
 from foregate.views.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.views.terminal.person import PersonAtTerminal
 from foregate.views.terminal.plan_sheet import PlanPerson, PlanProgressRows
 from foregate.views.terminal.recap import RECAPPED, format_recap
 from foregate.views.terminal.screen import Screen
 from foregate.views.terminal.standard_streams import is_lost
+from foregate.views.terminal.task_work import IN_CHAT, name_commands
 from foregate.views.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.views.terminal.waiting import build_waiting_line
 

@@ -15,10 +15,9 @@ from foregate.policy.source.wording import describe_differences
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, ToolFinished
 from foregate.schemas.tool_call import ToolCall
-from foregate.views.terminal.event_rows import name_call
+from foregate.views.terminal.event_rows import name_call, read_output
 from foregate.views.terminal.layout import format_barred, format_labelled
 from foregate.views.terminal.made import describe_made, format_made
-from foregate.views.terminal.output import read_output
 from foregate.views.terminal.person import PersonAtTerminal
 from foregate.views.terminal.screen import Screen, restore_sent_response
 from foregate.views.terminal.sheet import build_argument

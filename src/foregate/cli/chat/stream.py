@@ -17,7 +17,7 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.loop.undo import preview_calls, undo
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.assembly.identity import find_identity
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

@@ -19,9 +19,17 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.telemetry.export.fold import describe_switches
-from foregate.views.pages.texts import NOTHING, Quote, cut_text, fold_text
-from foregate.views.pages.views import AnswerView, Noting, Tone
-from foregate.views.pages.words import STATE, describe_duration, describe_state
+from foregate.views.pages.texts import (
+    NOTHING,
+    STATE,
+    Quote,
+    Tone,
+    cut_text,
+    describe_duration,
+    describe_state,
+    fold_text,
+)
+from foregate.views.pages.views import AnswerView, Noting
 from foregate.views.terminal.event_rows import describe_compression
 
 _DIGITS = 12

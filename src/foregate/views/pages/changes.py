@@ -1,18 +1,75 @@
-"""What a finished call made of files, from what the log and its blobs keep: nobody needs the workspace."""
+"""What a finished call made of files, and other bytes a log refers to: shown only where they are what they claim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import overload
 
 from foregate.agent.loop.changes_made import ChangesMade, FileVersions
 from foregate.schemas import strict_json
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.protocols import Blobs
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import ResourceKind
-from foregate.views.pages.kept import KeptBytes
 from foregate.views.terminal.diff import DiffLine
 from foregate.views.terminal.made import FileDiff, diff_files
+
+_LARGEST, _SEEN = 1_000_000, 200
+"""Characters of a text that is remembered, and how many are."""
+
+
+def _show_all(text: str) -> str:
+    return text
+
+
+class KeptBytes:
+    """What a blob store holds for a page; `hide` masks the texts of it. Without a store nothing is kept."""
+
+    def __init__(self, blobs: Blobs | None, hide: Callable[[str], str] = _show_all) -> None:
+        self._blobs, self.hide = blobs, hide
+        self._seen: dict[str, bytes] = {}
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether there is a store at all."""
+        return self._blobs is not None
+
+    def find(self, hash_: str) -> bytes | None:
+        """Return the bytes of this hash as they were, None where they are gone or others."""
+        if hash_ in self._seen:
+            return self._seen[hash_]
+        if self._blobs is None:
+            return None
+        try:
+            data = self._blobs.get(hash_)
+        except ForegateError:
+            return None
+        return data if strict_json.sha256(data) == hash_ else None
+
+    def remember(self, text: str, hashes: Collection[str]) -> None:
+        """Keep a text that an event holds, where it is what one of the hashes names: a whole file that was read."""
+        if not hashes or len(text) > _LARGEST:
+            return
+        data = text.encode("utf-8", "surrogatepass")
+        if (hash_ := strict_json.sha256(data)) in hashes:
+            self._seen[hash_] = data
+            if len(self._seen) > _SEEN:
+                del self._seen[next(iter(self._seen))]
+
+    @overload
+    def mask(self, data: bytes) -> bytes: ...
+    @overload
+    def mask(self, data: None) -> None: ...
+    def mask(self, data: bytes | None) -> bytes | None:
+        """Return bytes with what is to be masked in them masked; the same bytes where nothing is, None for None."""
+        if data is None:
+            return None
+        text = data.decode("utf-8", "surrogateescape")
+        shown = self.hide(text)
+        return data if shown is text else shown.encode("utf-8", "surrogateescape")
+
 
 FILES = 20
 """Changed files of one call whose contents a page shows."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.text import Text
 
-from foregate.agent.loop.stored_previews import decode_previews
-from foregate.agent.loop.undo import Preview
+from foregate.agent.loop.undo import Preview, decode_previews
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.policy.source.load import restore_policy
@@ -29,7 +28,22 @@ from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.log.chain import is_unchanged
 from foregate.tuning.explanation import Explanation, choose_call, explain, read_turn
 from foregate.tuning.sentences import describe_call, describe_counterfactuals, describe_history, describe_ruling
-from foregate.views.pages.decision_views import (
+from foregate.views.pages.changes import KeptBytes
+from foregate.views.pages.judged import build_judged, build_ruling, build_rulings, index_rulings
+from foregate.views.pages.links import name_call, name_decision, name_row
+from foregate.views.pages.session_page import UNCHECKED
+from foregate.views.pages.session_rows import build_answer, quote_arguments
+from foregate.views.pages.texts import (
+    Quote,
+    TextPassage,
+    VisibleText,
+    cut_text,
+    describe_code,
+    describe_remedy,
+    fold_text,
+)
+from foregate.views.pages.views import (
+    AnswerView,
     BesideView,
     ChainView,
     DecisionPage,
@@ -37,23 +51,16 @@ from foregate.views.pages.decision_views import (
     KeyView,
     Measure,
     PlanItemView,
+    ProofView,
     ScoreView,
     SheetView,
     ValueView,
 )
-from foregate.views.pages.judged import build_judged, build_ruling, build_rulings, index_rulings
-from foregate.views.pages.kept import KeptBytes
-from foregate.views.pages.links import name_call, name_decision, name_row
-from foregate.views.pages.session_page import UNCHECKED
-from foregate.views.pages.session_rows import build_answer, quote_arguments
-from foregate.views.pages.texts import Quote, TextPassage, VisibleText, cut_text, fold_text
-from foregate.views.pages.views import AnswerView, ProofView
-from foregate.views.pages.words import describe_code, describe_remedy
 from foregate.views.terminal.approval_rows import format_asked
 from foregate.views.terminal.sheet import build_sheet
 
 if TYPE_CHECKING:
-    from foregate.views.pages.views import Tone
+    from foregate.views.pages.texts import Tone
 
 
 SENTENCE = 2_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -21,17 +22,29 @@ from foregate.telemetry.log.masking import Hidden, mask_text
 from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.queries.verify import Verification
 from foregate.tuning.proving import SessionProof, prove_session
+from foregate.views.pages.changes import KeptBytes
 from foregate.views.pages.decision_page import build_decision_page
-from foregate.views.pages.decision_views import DecisionPage
-from foregate.views.pages.kept import KeptBytes
 from foregate.views.pages.links import FileLinks
 from foregate.views.pages.markdown import format_markdown
-from foregate.views.pages.proof import describe_proof
 from foregate.views.pages.rendering import read_asset, render
 from foregate.views.pages.session_page import build_session_page
 from foregate.views.pages.session_rows import RowBuilder
-from foregate.views.pages.texts import TextPassage
-from foregate.views.pages.views import ProofView, SessionPage
+from foregate.views.pages.texts import TextPassage, cut_text
+from foregate.views.pages.views import DecisionPage, ProofView, SessionPage
+
+
+def describe_proof(proof: SessionProof, hide: Callable[[str], str] = str) -> ProofView:
+    """Return what proving a session came to, as a page shows it; `hide` masks what a sentence quotes of the log."""
+    found = proof.found
+    further = [*(defect.message for defect in found.defects[1:]), *proof.remarks]
+    says, *more = (cut_text(hide(one)) for one in (found.sentence, *further))
+    about: dict[str, Any] = {"scope": proof.scope, "more": tuple(more)}
+    if found.defects:
+        return ProofView("broken", says, found.events, found.hash, "deny", **about)
+    if found.proven:
+        return ProofView("proven", says, found.events, found.hash, "allow", **about)
+    return ProofView("consistent", says, found.events, found.hash, "ask", **about)
+
 
 DECISIONS = 100
 """Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""

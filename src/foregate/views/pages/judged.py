@@ -13,9 +13,8 @@ from foregate.schemas.plan import PlanInForce
 from foregate.schemas.sources import explain_source
 from foregate.schemas.tool_call import Survey
 from foregate.views.pages.links import name_decision
-from foregate.views.pages.texts import cut_text, fold_text
-from foregate.views.pages.views import BoundView, JudgedView, RulingView, Tone
-from foregate.views.pages.words import STANDING, describe_code
+from foregate.views.pages.texts import STANDING, Tone, cut_text, describe_code, fold_text
+from foregate.views.pages.views import BoundView, JudgedView, RulingView
 
 _RULES = 8
 _VALUES = 12

@@ -10,9 +10,8 @@ import jinja2
 
 from foregate.views.pages.links import name_row
 from foregate.views.pages.session_page import find_page
-from foregate.views.pages.texts import TextPassage, cut_text, show_value
+from foregate.views.pages.texts import TextPassage, cut_text, describe_state, show_value
 from foregate.views.pages.views import name_kind
-from foregate.views.pages.words import describe_state
 
 ASSETS = ("console.css", "console.js", "verify.js")
 """The files of ours a page may ask for."""

@@ -11,21 +11,11 @@ from foregate.schemas.event_body import Kind, SessionStarted, TaskEnded, TaskPau
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.views.pages.asides import name_by
-from foregate.views.pages.kept import KeptBytes
+from foregate.views.pages.changes import KeptBytes
 from foregate.views.pages.links import name_row
 from foregate.views.pages.session_rows import CALLS, RowBuilder, list_judgings
-from foregate.views.pages.texts import cut_text
-from foregate.views.pages.views import (
-    PageView,
-    ProofView,
-    RowView,
-    SessionPage,
-    StripMark,
-    TaskView,
-    Tone,
-    WaitingView,
-)
-from foregate.views.pages.words import STANDING, STATE, describe_state
+from foregate.views.pages.texts import STANDING, STATE, Tone, cut_text, describe_state
+from foregate.views.pages.views import PageView, ProofView, RowView, SessionPage, StripMark, TaskView, WaitingView
 
 EVENTS = 400
 """Events of a page; a response that begins among them is shown to its end, at most as many further."""

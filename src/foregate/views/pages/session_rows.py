@@ -26,13 +26,11 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.views.pages import asides
-from foregate.views.pages.changes import count_unread, read_diffs
+from foregate.views.pages.changes import KeptBytes, count_unread, read_diffs
 from foregate.views.pages.judged import build_answer_rulings, build_judged, index_rulings
-from foregate.views.pages.kept import KeptBytes
 from foregate.views.pages.links import name_call
-from foregate.views.pages.texts import NOTHING, Quote, cut_text, fold_text
-from foregate.views.pages.views import AnswerView, CallView, JudgedView, OutcomeView, Responding, RowView, Saying, Tone
-from foregate.views.pages.words import WHO, YES, count_seconds
+from foregate.views.pages.texts import NOTHING, WHO, YES, Quote, Tone, count_seconds, cut_text, fold_text
+from foregate.views.pages.views import AnswerView, CallView, JudgedView, OutcomeView, Responding, RowView, Saying
 from foregate.views.terminal.sheet import list_arguments
 
 CALLS = 400

@@ -1,12 +1,20 @@
-"""Text of models, tools, files and people on a page: visible, cut to what a browser bears, and never markup."""
+"""Texts on a page: those of others made visible, cut and never markup, and Foregate's own words."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
 
 from markupsafe import Markup
 from msgspec import Struct
 
+from foregate.schemas.codes import MEANINGS
+from foregate.schemas.judgement import Standing
 from foregate.schemas.visible import make_visible
 
+Tone = Literal["allow", "ask", "hold", "deny", "quiet", "fail"]
+"""How a mark looks; each has a shape and a word of its own beside its colour."""
 SHORT = 400
 """Characters of a text that stands within a line."""
 SHOWN, SHOWN_LINES = 600, 12
@@ -74,3 +82,65 @@ def show_value(value: object) -> object:
     if isinstance(value, str):
         return make_visible(cut_text(value), lines=True)
     raise TypeError(f"a page prints texts and whole numbers, and this is a {type(value).__name__}")
+
+
+STANDING: Mapping[Standing, tuple[Tone, str]] = {
+    Standing.ALLOW: ("allow", "let pass"),
+    Standing.ASK: ("ask", "asks"),
+    Standing.HOLD: ("hold", "held"),
+    Standing.DENY: ("deny", "denied"),
+}
+STATE: Mapping[str, Tone] = {
+    "completed": "allow",
+    "blocked": "hold",
+    "budget_exhausted": "hold",
+    "cancelled": "quiet",
+    "failed": "fail",
+    "needs_input": "ask",
+    "awaiting_approval": "ask",
+    "paused": "ask",
+    "open": "quiet",
+}
+"""How the state of a task or a session looks, by its public name."""
+WHO: Mapping[str, str] = {
+    "user": "person",
+    "parent": "parent task",
+    "model": "model",
+    "runner": "Foregate looked for the model",
+    "postlude": "Foregate checked the answer",
+    "sandbox": "what it did in its sandbox",
+}
+YES = ("yes", "grant", "project", "wider", "anyway", "step", "edit")
+
+
+def describe_code(code: str) -> str:
+    """Return what a code says of any call, "" for one this version does not know."""
+    return MEANINGS.get(code, ("", ""))[0]
+
+
+def describe_remedy(code: str) -> str:
+    """Return what cures what a code stopped, "" where nothing is to be cured or this version does not know it."""
+    return MEANINGS.get(code, ("", ""))[1]
+
+
+def describe_state(state: str) -> str:
+    """Return a public name as words."""
+    return state.replace("_", " ")
+
+
+def count_seconds(since: str, until: str) -> int:
+    """Return the seconds between two recorded times, -1 where one of them is none."""
+    try:
+        took = datetime.fromisoformat(until) - datetime.fromisoformat(since)
+    except (ValueError, TypeError):
+        return -1
+    return max(0, round(took.total_seconds()))
+
+
+def describe_duration(seconds: int) -> str:
+    """Return seconds as people say them: `40 s`, `3 min 5 s`, `2 h 10 min`."""
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"

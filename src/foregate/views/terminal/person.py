@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-from foregate.agent.session.stopping import Stopped
+from foregate.agent.workspace.cancelled_work import Stopped
 from foregate.gates.support.declaring import list_asked
 from foregate.gates.support.permitting import NARROW, WIDER
 from foregate.schemas.judgement import Need
@@ -14,7 +14,7 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.views.terminal.answer_keys import KEYS
-from foregate.views.terminal.blocks import fit_rows
+from foregate.views.terminal.blocks import fit_rows, format_others, format_value, name_path
 from foregate.views.terminal.declare_dialog import ask_declaration
 from foregate.views.terminal.layout import CARE, format_hanging, format_labelled, pack_parts, shorten_text
 from foregate.views.terminal.pages import UNSEEN, show_pages
@@ -22,7 +22,6 @@ from foregate.views.terminal.screen import Screen
 from foregate.views.terminal.sheet import NOTHING, Prospects, build_held, build_sheet, format_details, number_calls
 from foregate.views.terminal.terminal import Terminal
 from foregate.views.terminal.tools_sheet import format_tools, is_tools_cut
-from foregate.views.terminal.value_rows import format_others, format_value, name_path
 
 
 class PersonAtTerminal:

@@ -11,9 +11,8 @@ from foregate.agent.loop.changes_made import read_changes_made
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind, TaskEnded, TaskStarted, ToolFinished, UserMessage
 from foregate.views.terminal.event_rows import name_call
-from foregate.views.terminal.hints import IN_CHAT, Hints
 from foregate.views.terminal.layout import BAD, format_labelled
-from foregate.views.terminal.task_work import SUMMED_UP, TaskWork, format_work
+from foregate.views.terminal.task_work import IN_CHAT, SUMMED_UP, Hints, TaskWork, format_work
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

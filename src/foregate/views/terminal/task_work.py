@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
 from rich.text import Text
 
 from foregate.agent.loop.changes_made import ChangesMade
@@ -20,10 +21,9 @@ from foregate.schemas.event_body import (
     ToolStarted,
 )
 from foregate.schemas.tool_spec import Effect
-from foregate.views.terminal.event_rows import is_cancelled, name_call
+from foregate.views.terminal.event_rows import is_cancelled, name_call, read_output
 from foregate.views.terminal.layout import CARE, format_labelled, pluralise
 from foregate.views.terminal.made import diff_files, format_counts
-from foregate.views.terminal.output import read_output
 
 SUMMED_UP: tuple[Kind, ...] = (
     "tool_started",
@@ -201,3 +201,28 @@ def _format_named(label: str, value: str, width: int, style: str = "") -> Iterat
     value = value.replace("\n", " ")
     shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
     yield from format_labelled(label, shown, width, label_style=style or "dim")
+
+
+class Hints(Struct, frozen=True):
+    """What is said of a call, with `{call}` for its name; "" says nothing."""
+
+    show: str = ""
+    undo: str = ""
+    settle: str = ""
+
+
+IN_CHAT = Hints(
+    show="; /show {call} shows all",
+    undo="/undo takes back the last change ({call}), /undo CALL another",
+    settle="say /resolve {call} done, or not-done",
+)
+
+
+def name_commands(session: str) -> Hints:
+    """Return what is to be typed where no chat goes on."""
+    chat = f"`foregate chat --resume {session}`"
+    return Hints(
+        show=f"; {chat}, then /show {{call}} shows all",
+        undo=f"`foregate undo {session}` takes back the last change ({{call}})",
+        settle=f"begin {chat} and say /resolve {{call}} done, or not-done",
+    )

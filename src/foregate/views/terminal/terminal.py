@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from foregate.agent.session.stopping import stop_task
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.views.terminal.layout import CARE
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.loop.reconcile import resume
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
-from foregate.agent.session.snapshots import fold_session
+from foregate.agent.session.session_log import fold_session
 from foregate.agent.tools.files import read_file
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace

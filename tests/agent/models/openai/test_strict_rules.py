@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.planner import WirePlan
-from foregate.schemas.blind_plan import BlindPlan
-from foregate.schemas.plan import Plan
+from foregate.schemas.plan import BlindPlan, Plan
 from foregate.schemas.strict_schema import Critique, strict_schema
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.strict_rules import strict_refusals

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.models.openai.refusal import EndpointRefusal, read_refusal
-from foregate.agent.models.openai.waits import read_wait
+from foregate.agent.models.openai.retries import read_wait
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 EPOCH = int(NOW.timestamp())

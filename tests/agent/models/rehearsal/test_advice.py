@@ -9,9 +9,8 @@ import pytest
 
 from foregate.agent.models.rehearsal_model import RehearsalModel
 from foregate.schemas import strict_json
-from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.plan import Plan
+from foregate.schemas.plan import BlindPlan, Plan
 from foregate.schemas.strict_json import Json
 from foregate.schemas.strict_schema import Critique
 

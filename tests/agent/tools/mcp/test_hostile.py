@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.scripted import ScriptedPerson, calls, says
-from foregate.agent.session.stopping import stop_task
 from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import read_servers
+from foregate.agent.workspace.cancelled_work import stop_task
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp import types
 
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.tools.mcp.result import render_answer
+from foregate.agent.tools.mcp.mcp_tools import render_answer
 from foregate.evidence.records import read_records
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.strict_json import Json
