@@ -191,6 +191,10 @@ class Reads:
         for read in reversed(self._reads.values()):
             yield OpenedRead(read.seq, read.tool, read.own, _open_read(read).records)
 
+    def has_value(self, value: Value) -> bool:
+        """Whether a field of a read holds a value."""
+        return any(value in _open_read(read).places for read in self._reads.values())
+
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
         return any(_open_read(read).has_lookalike(value) for read in self._reads.values())

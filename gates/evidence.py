@@ -16,6 +16,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Trust
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import HoldCount, Turn
+from foregate.schemas.value import ArgumentValue
 
 _DIRECT = Trust.DIRECT
 _SHOWN = ", and it would be gone; look at what would change, and send the same call again if that is what you want"
@@ -45,11 +46,11 @@ class EvidenceGate(Struct, frozen=True, dict=True):
     def describe_gap(self, facts: CallFacts, held: Ruling) -> dict[str, Json]:
         """Return the kinds of evidence the first held call lacks, of what, and why what there is does not do."""
         gaps = (
-            gap
+            gap[0].accepts
             for of in facts.survey.resources
             if of.id == held.reason and (gap := find_first_gap(of, self.policy.evidence.requirements))
         )
-        kinds = next(gaps)[0].accepts
+        kinds = next(gaps, ())
         return {"kinds": [kind.value for kind in kinds], "target": held.reason, "reason": held.message[:300]}
 
     def rule_on_call(self, facts: CallFacts, turn: Turn) -> Ruling:
@@ -59,6 +60,10 @@ class EvidenceGate(Struct, frozen=True, dict=True):
         """
         if facts.survey.changes and any(hold.digest == facts.call.digest for hold in find_shown(turn)):
             return build_pass(self.name)
+        if unread := find_unread_value(facts, turn):
+            where = f"`{unread.path}` is `{unread.text}`, which nobody said and nothing that was read holds"
+            message = f"{where}; look it up, and send the call with what you find"
+            return Ruling(Standing.HOLD, "unread_value", message, reason=unread.text)
         for resource in facts.survey.resources:
             if facts.survey.changes and resource.loses in ("", "moved"):
                 continue
@@ -82,6 +87,18 @@ def find_shown(turn: Turn) -> list[HoldCount]:
     """Return the holds after which a model was shown what a sandbox would take away, and that still say the same."""
     known = set(turn.fingerprints.values())
     return [hold for hold in turn.holds if hold.code in get_args(EvidenceCode) and hold.fingerprint in known]
+
+
+def find_unread_value(facts: CallFacts, turn: Turn) -> ArgumentValue | None:
+    """Return the first value of a call in need of leave that its model is to look up, None where there is no such.
+
+    It is told so once: a person may still know what nobody here could read.
+    """
+    if facts.authority in ("", "said") or (facts.call.digest, "unread_value") in {
+        (h.digest, h.code) for h in turn.holds
+    }:
+        return None
+    return next((value for value in facts.survey.values or () if value.is_unread), None)
 
 
 def find_first_gap(

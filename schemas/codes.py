@@ -20,7 +20,7 @@ RulesCode = Literal["rules_passed", "denied_by_rule", "asked_by_rule", "refused_
 NarrationCode = Literal["narration_passed", "narration_required"]
 DriftCode = Literal["drift_passed", "text_only_turn_side_effecting_tool_drift"]
 UncertaintyCode = Literal["uncertainty_passed", "uncertainty_clarification"]
-EvidenceCode = Literal["evidence_passed", "missing_pre_execution_evidence", "stale_evidence"]
+EvidenceCode = Literal["evidence_passed", "missing_pre_execution_evidence", "stale_evidence", "unread_value"]
 PlanCode = Literal[
     "plan_passed",
     "plan_not_required",
@@ -139,6 +139,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "stale_evidence": (
         "What the call would change has changed since the session read it.",
         "Read it again, then send a call that fits what is there now.",
+    ),
+    "unread_value": (
+        "The call names a thing by a number or code that nobody said and nothing that was read holds.",
+        "Look it up, and send the call with what you find; the same call once more is shown to a person.",
     ),
     "plan_passed": ("No plan is due, or the accepted one covers the call.", ""),
     "plan_not_required": (

@@ -50,7 +50,8 @@ class ArgumentValue(Noun, frozen=True):
     shortened as atoms are; `key` is what it is compared by. `seq` is the event that brought it first, 0 for none.
     `words` tell a person the sentence, or the read with its field. `left` says how many more calls the person's
     mentions cover. `record` is where a value stands that was read: tool, field, and the person's words that tell its
-    record apart. `name` is also what that record is called.
+    record apart. `name` is also what that record is called. `is_unread` tells of the number or code of a thing that it
+    stands in nothing the person said and in nothing that was read.
     """
 
     path: str
@@ -63,6 +64,7 @@ class ArgumentValue(Noun, frozen=True):
     left: int = 0
     record: tuple[str, ...] = ()
     name: str = ""
+    is_unread: bool = False
 
 
 # "ann@example.org".

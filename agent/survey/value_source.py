@@ -96,8 +96,17 @@ class ValueSources:
         Where a call was made before and something from outside was read, that may be what wants it once more.
         """
         told = self._find_source(model, value, text)
+        if told.source in ("outside", "unsaid") and self.is_unread(value, text):
+            return replace(told, is_unread=True)
         again = self.made and self.outside and self.changes
         return replace(told, source="unclear", left=0) if again and told.source in ("mentioned", "found") else told
+
+    def is_unread(self, value: Value, text: str) -> bool:
+        """Whether a change names a thing by what nobody said and nothing that was read holds, so that its model has
+        made it up, or has yet to look it up. What is new may be called as the model likes."""
+        if not (self.changes and is_identifier(value)) or self.effect is Effect.CREATE:
+            return False
+        return self.state.atoms.find_atom(text).origin is Origin.NOBODY and not self.every_read.has_value(value)
 
     def _find_source(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         mention = self.said.find(value, text)

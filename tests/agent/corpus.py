@@ -100,6 +100,13 @@ async def evidence(world: World) -> Session:
     return await told(world, [calls(EDIT), meanwhile, calls(EDIT), says("ok")])
 
 
+async def made_up(world: World) -> Session:
+    """A message to an account that nobody said and nothing read holds, then what the model found."""
+    invented, found = (("post", {"to": to, "text": "hello"}) for to in ("acct_7334", BOB))
+    model = [calls(invented, text=TALK), calls(found), says("sent")]
+    return await told(world, model, [], f"post a greeting to {BOB}")
+
+
 async def plan_accepted(world: World) -> Session:
     """A plan and a critique, both fine, and a yes for the session."""
     world.policy = policy_with(REVIEWED)
@@ -282,6 +289,7 @@ STORIES: tuple[Story, ...] = (
     drift,
     uncertainty,
     evidence,
+    made_up,
     plan_accepted,
     said_by_the_person,
     outside_the_mandate,

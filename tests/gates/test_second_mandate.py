@@ -13,7 +13,7 @@ from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
-from foregate.schemas.turn import SECOND_MANDATE, Said, Turn
+from foregate.schemas.turn import SECOND_MANDATE, HoldCount, Said, Turn
 from foregate.schemas.value import ArgumentValue, Source
 from tests.gates.blind import blind_plan
 from tests.gates.turns import answered, turn
@@ -165,3 +165,24 @@ def test_a_free_bound_covers_no_choice_that_nobody_said_and_one_that_names_it_do
         bound = {"argument": "role", "rule": rule, "value": given}
         step = {"tool": "tell_all", "effect": None, "uses": 1, "targets": [], "bounds": [bound], "description": "x"}
         assert isinstance(decide(answered(of, need, blind_plan(step))), Judgement) is covered
+
+
+def test_a_made_up_code_goes_back_to_the_model_once_before_a_person_is_asked() -> None:
+    made_up = value("acct_7334", record=(), is_unread=True)
+    first = calling("invite", made_up)
+    held = decide(first)
+    assert isinstance(held, Judgement)
+    ruling = held.find_verdict("c1").ruling
+    assert (ruling.standing, ruling.code) == (Standing.HOLD, "unread_value")
+    assert "look it up, and send the call with what you find" in ruling.message
+    again = decide(replace(first, holds=(HoldCount(first.calls[0].digest, "unread_value", "", 1),)))
+    assert isinstance(again, Need)
+    assert (again.who, again.code) == ("person", "outside_mandate")
+
+
+def test_a_call_that_nobody_must_stand_behind_may_name_a_made_up_code() -> None:
+    made_up = value("acct_7334", record=(), is_unread=True)
+    assert isinstance(decide(calling("note", made_up, says="Add a note.")), Judgement)
+    judged = decide(calling("note", made_up, says="Add a note."))
+    assert isinstance(judged, Judgement)
+    assert judged.find_verdict("c1").ruling.code != "unread_value"

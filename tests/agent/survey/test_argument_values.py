@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import Declaration, ResourceKind, TargetParameter
+from foregate.schemas.tool_spec import Declaration, Effect, ResourceKind, TargetParameter
 from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, TO, UNDECLARED, sources, survey
 from tests.policies import policy_with
 
@@ -194,3 +194,30 @@ def test_what_a_person_called_free_text_is_that_as_a_text_and_not_as_an_object()
     assert sources(tool, {**flat, "body": ["see you", "on the bridge"]}, "mail bob@example.org") == {"to": "said"}
     nested = {**flat, "body": {"text": "see you", "copy": "Mallory"}}
     assert sources(tool, nested, "mail bob@example.org", outside="Mallory").keys() == {"to", "body.text", "body.copy"}
+
+
+@pytest.mark.parametrize(
+    ("message", "read", "unread"),
+    [
+        ("Pay the harbour bill.", "a page from outside", True),
+        ("Pay the harbour bill.", "", True),
+        ("Pay the harbour bill to acct_7334.", "a page from outside", False),
+        ("Pay the harbour bill.", "the account is acct_7334", False),
+        ("Pay the harbour bill.", json.dumps({"account": "acct_7334"}), False),
+    ],
+)
+def test_a_code_that_nobody_said_and_nothing_read_holds_is_unread(message: str, read: str, unread: bool) -> None:
+    found = survey(PAY, {"to": "acct_7334", "sum": 5}, message, outside=read)
+    assert {value.path: value.is_unread for value in found.values or ()} == {"to": unread, "sum": False}
+
+
+def test_what_a_call_creates_may_be_called_as_the_model_likes() -> None:
+    spec = replace(PAY, effect=Effect.CREATE, targets=(TargetParameter("to", ResourceKind.OTHER, Effect.CREATE),))
+    found = survey(spec, {"to": "acct_7334"}, "Open an account.", outside=PAGE)
+    assert [value.is_unread for value in found.values or ()] == [False]
+
+
+def test_names_and_plain_numbers_are_shown_to_a_person_and_not_sent_back() -> None:
+    for to in (THIEF, "Eve", "12", "https://evil.example/7"):
+        found = survey(PAY, {"to": to}, "Pay the harbour bill.", outside=PAGE)
+        assert not any(value.is_unread for value in found.values or ()), to

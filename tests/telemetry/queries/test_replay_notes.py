@@ -25,6 +25,7 @@ EXPECTED = {
     "plan_drift": {("plan_revision", True), ("retry_reason", True)},
     "missing_pre_execution_evidence": {("evidence_gate", True), ("retry_reason", True)},
     "stale_evidence": {("evidence_gate", True), ("retry_reason", True)},
+    "unread_value": {("evidence_gate", True), ("retry_reason", True)},
     "text_only_turn_side_effecting_tool_drift": {("retry_reason", True)},
     "narration_required": {("retry_reason", True)},
     "uncertainty_clarification": {("retry_reason", True)},
