@@ -142,7 +142,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "unread_value": (
         "The call names a thing by a number or code that nobody said and nothing that was read holds.",
-        "Look it up, and send the call with what you find; the same call once more is shown to a person.",
+        "Look it up; the same call once more is shown to a person.",
     ),
     "plan_passed": ("No plan is due, or the accepted one covers the call.", ""),
     "plan_not_required": (
