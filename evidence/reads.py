@@ -195,6 +195,15 @@ class Reads:
         """Whether a field of a read holds a value."""
         return any(value in _open_read(read).places for read in self._reads.values())
 
+    def list_own_names(self, value: Value) -> set[str]:
+        """Return the names of the fields of the tools' own systems that hold a value."""
+        return {
+            name
+            for read in self._reads.values()
+            for _, name in _open_read(read).find_places(value)
+            if read.own == "all" or name in read.own
+        }
+
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
         return any(_open_read(read).has_lookalike(value) for read in self._reads.values())

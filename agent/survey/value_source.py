@@ -151,8 +151,23 @@ class ValueSources:
 
     def is_against_words(self, model: ArgumentValue, value: Value) -> bool:
         """Whether the person said, or agreed to, another value that could stand where this one stands."""
-        rivals = any(map(self.is_unused, self.said.list_rivals(value)))
-        return rivals or self.is_against_proposal(value) or self.want(model, value).has_other_said(())
+        return (
+            bool(self.list_rivals(value))
+            or self.is_against_proposal(value)
+            or self.want(model, value).has_other_said(())
+        )
+
+    def list_rivals(self, value: Value) -> list[Value]:
+        """Return what the person said, and no call has used, that could stand where a value stands.
+
+        What the tools' own systems only know under other names is another sort of thing: no number of a booking can
+        stand where that of a flight does.
+        """
+        rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
+        if not rivals or not (names := self.every_read.list_own_names(value)):
+            return rivals
+        known = {rival: self.every_read.list_own_names(rival) for rival in rivals}
+        return [rival for rival in rivals if not known[rival] or known[rival] & names]
 
     def is_asked_about(self, value: Value) -> bool:
         """Whether the person says a day and a time, or one of them, in a question at least, and no other such."""
@@ -293,7 +308,7 @@ class ValueSources:
         A look takes it from any record of this request: it leads where its author wants, and tells them no more than
         that somebody went there. So it does by a link of a page the person named, within its host.
         """
-        rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
+        rivals = self.list_rivals(value)
         if is_disguised(value, text) or any(is_lookalike(value, rival) for rival in rivals):
             return None
         reads, told = self.task.reads, self.said.words

@@ -31,6 +31,8 @@ from foregate.schemas.value import Value
 
 _LAST = 2
 """Sentences at the end of an answer in which it can ask for leave."""
+# "**K7Q2**" in "cancel **K7Q2**", as models write Markdown; "**" in "src/**/*.py" is none.
+_EMPHASIS = compile_late(r"(?<![\w*/])(\*{1,3})(?=[^\s*/])([^*\n]*[^\s*/])\1(?![\w*/])")
 # "?" in "Shall I send it?"; that in "a?b" asks nothing.
 _ASKING = compile_late(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
 
@@ -102,8 +104,9 @@ def find_proposed(text: str, policy: Policy) -> str:
 
 
 def unask(text: str) -> str:
-    """Return a text in which every question is a statement, for nothing that is asked about counts as said."""
-    return _ASKING.sub(".", text)
+    """Return a text without emphasis in which every question is a statement, for nothing that is asked about counts as
+    said."""
+    return _ASKING.sub(".", _EMPHASIS.sub(r"\2", text))
 
 
 def find_asking_sentence(text: str, policy: Policy) -> str:

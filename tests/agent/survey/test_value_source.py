@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.evidence.reads import Earlier, Reads
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
+from foregate.schemas.tool_spec import ResourceKind, TargetParameter
 from foregate.schemas.turn import Said
 from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, sources, survey
 from tests.policies import policy_with
@@ -368,3 +369,29 @@ def test_a_value_out_of_a_sentence_that_asks_for_nothing_is_unclear_once_somethi
 def test_a_value_of_an_answer_asks_for_nothing_and_is_said_all_the_same() -> None:
     asked = ["Pay the rent to whom I tell you.", f"{BEN}, 300"]
     assert sources(PAY, {"to": BEN, "amount": 300}, asked, outside=PAGE) == {"to": "said", "amount": "said"}
+
+
+FLIGHTS = json.dumps(
+    [{"booking": "XK4B2M", "flight": "HAT005"}, {"booking": "M1N2P3", "flight": "HAT178"}, {"booking": "Q59XX6"}]
+)
+
+
+@pytest.mark.parametrize(
+    ("to", "said", "source"),
+    [
+        ("HAT005", "Pay for booking XK4B2M; leave Q59XX6 alone.", "found"),
+        ("HAT005", "Pay for booking XK4B2M; it is flight HAT178.", "outside"),
+        ("M1N2P3", "Pay for booking XK4B2M; leave Q59XX6 alone.", "outside"),
+    ],
+)
+def test_the_number_of_one_sort_of_thing_stands_against_none_of_another_sort(to: str, said: str, source: str) -> None:
+    spec = replace(SEND, targets=(TargetParameter("flight", ResourceKind.OTHER, SEND.effect),), texts=())
+    found = sources(spec, {"flight": to, "booking": "XK4B2M"}, said, reads=[FLIGHTS], own=("booking", "flight"))
+    assert found["flight"] == source
+
+
+def test_what_only_outsiders_call_otherwise_is_another_of_the_sort() -> None:
+    spec = replace(SEND, targets=(TargetParameter("flight", ResourceKind.OTHER, SEND.effect),), texts=())
+    said = "Pay for booking XK4B2M; leave Q59XX6 alone."
+    found = sources(spec, {"flight": "HAT005", "booking": "XK4B2M"}, said, reads=[FLIGHTS], own=("booking",))
+    assert found["flight"] == "outside"
