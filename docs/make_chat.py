@@ -168,13 +168,6 @@ SCENES = (
         policy=SCRIPTED + "drift: {max_holds: 3}\n",
         script=[("I read it first.", "read_file", {"path": "inbox.sh"}), *[("I mend the typo.", *MEND)] * 2],
     ),
-    Scene(
-        "A model that cannot be reached",
-        "The first failure is said at once, with how long it is tried again.",
-        [("hello", "failed")],
-        model="m",
-        environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
-    ),
 )
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.support.mandate import (
+    cite_leave,
     explain_outside,
     explain_reference,
     has_reference,
@@ -18,7 +19,7 @@ from foregate.gates.support.mandate import (
     quote_request,
     read_named,
 )
-from foregate.gates.support.permitting import cite_leave, is_permitted, offer_permissions
+from foregate.gates.support.permitting import is_permitted, offer_permissions
 from foregate.gates.support.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.support.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice, spare_hopeless
 from foregate.gates.support.critique_request import build_critique_need
-from foregate.gates.support.mandate import describe_words
-from foregate.gates.support.permitting import cite_leave
+from foregate.gates.support.mandate import cite_leave, describe_words
 from foregate.gates.support.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_asked_for, is_consequential, list_outside_values

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from foregate.gates.approval import spare_advice
 from foregate.gates.support.blind_planner import BlindPlanner
 from foregate.gates.support.call_planner import CallPlanner
-from foregate.gates.support.mandate import describe_words
-from foregate.gates.support.permitting import cite_leave
+from foregate.gates.support.mandate import cite_leave, describe_words
 from foregate.gates.support.plan_scope import describe_remedy, list_exact_commands
 from foregate.gates.support.planned_steps import find_items
 from foregate.gates.support.questions import rule_without_plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import repeat
 from operator import attrgetter
@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foregate.gates.support.mandate import find_mandate
 from foregate.gates.support.plan_scope import find_scripts
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
@@ -20,6 +21,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.codes import GATES, GateName
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
+    Backing,
     CallRuling,
     Decision,
     Judgement,
@@ -52,6 +54,8 @@ class Prelude(Struct, frozen=True):
     """The bounds of a task's counters, without those that are unlimited."""
     keeps_rows: bool = True
     """Whether a judgement tells its decisions; its verdicts are the same without."""
+    mandate: Callable[[CallFacts, Turn, SoFar], Backing | None] = lambda facts, turn, so_far: None
+    """How a judgement tells who asked for a call."""
 
     @property
     def holds_all(self) -> bool:
@@ -88,6 +92,7 @@ def build_prelude(
         policy.holds,
         list_bounds(policy) if keeps_rows else {},
         keeps_rows,
+        partial(find_mandate, policy=policy),
     )
 
 
@@ -264,6 +269,10 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     if turn.edition and bench.keeps_rows and not is_all_allowed:
         names = {call.id: (call.name[:128], facts[call.id].target) for call in turn.calls}
         decisions = complete_rows(decisions, verdicts, names)
+    mandate: dict[str, Backing] = {}
+    for name, one in facts.items() if bench.keeps_rows else ():
+        if one.authority and (found := bench.mandate(one, turn, so_far)) is not None:
+            mandate[name] = found
     uses, before = {}, len(turn.plan.items) if turn.plan is not None else 0
     # Else only what was in force before is used.
     committed = plan is not None or so_far.plan is None
@@ -279,6 +288,7 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         tuple(so_far.grants),
         uses,
         {name: keys for name in sorted(allowed) if facts[name].authority and (keys := list_used_keys(facts[name]))},
+        mandate,
     )
 
 

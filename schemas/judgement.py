@@ -325,10 +325,19 @@ def complete_rows(
     return tuple(found)
 
 
+class Backing(Noun, frozen=True):
+    """Who asked for a call: its `source`, the words or records it `rests` on, and by path who said each value that is
+    not the person's (`outside`). A permission counts as a `sheet`, `rule` is one that stands for a yes."""
+
+    source: Literal["words", "proposal", "plan", "sheet", "rule", "none"]
+    rests: tuple[str, ...] = ()
+    outside: Mapping[str, str] = field(default_factory=dict)
+
+
 class Judgement(Noun, frozen=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new; `uses`
     names, per allowed call, the scope items of the plan that it uses up when it starts. `said` names the keys of said
-    values that it uses up."""
+    values that it uses up, `mandate` tells who asked for each call that wants somebody behind it."""
 
     verdicts: tuple[Verdict, ...]
     decisions: tuple[Decision, ...]
@@ -338,6 +347,7 @@ class Judgement(Noun, frozen=True):
     grants: tuple[Grant, ...] = ()
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mandate: Mapping[str, Backing] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[Decision, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_text
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.value import format_key, read_forms, read_value
 
 _AROUND = 40
@@ -29,6 +29,14 @@ _UNSPOKEN = {
     "secret": "it holds a secret, and you did not ask for that to go along",
 }
 _ENCODED = "encoded text that nobody said"
+_MANDATES = {
+    "words": "you asked for this",
+    "proposal": "you agreed to this when it was proposed",
+    "plan": "the plan made from your words covers this",
+    "sheet": "you said yes to this on a sheet",
+    "rule": "a rule of the policy stands for your yes",
+}
+_LONGEST = 600
 
 
 def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
@@ -81,6 +89,21 @@ def explain_candidate(other: Mapping[str, Json]) -> str:
 
 def _describe_place(tool: str, field: str, at: str) -> str:
     return ", ".join(filter(None, (tool, field and f"field {field}", at and f"{at[11:16]} UTC")))
+
+
+def explain_mandate(mandate: Mapping[str, Json]) -> str:
+    """Return who asked for a call, to the person whose words count: a decision's `mandate` as a sentence.
+
+    >>> explain_mandate({"source": "none", "outside": {"to": "read_mail; others can write there"}})
+    'you did not say `to` for this (read_mail; others can write there)'
+    """
+    rests = "; ".join(as_texts(get_list(mandate, "rests")))
+    outside = "; ".join(f"`{path}` for this ({who})" for path, who in get_object(mandate, "outside").items())
+    says = _MANDATES.get(get_text(mandate, "source"), "")
+    if not says:
+        return (f"you did not say {outside}" if outside else "your words alone do not ask for exactly this")[:_LONGEST]
+    whole = f"{says}: {rests}" if rests else says
+    return (f"{whole}; you did not say {outside}" if outside else whole)[:_LONGEST]
 
 
 def explain_naming(value: Mapping[str, Json], path: str) -> str:

@@ -9,14 +9,18 @@ from foregate.evidence.reads import OpenedRead
 from foregate.evidence.records import Field
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_personal_fields
-from foregate.policy.risk.mandate import list_values_to_name
-from foregate.schemas.judgement import Answer
+from foregate.policy.risk.mandate import is_proposed, list_outside_values, list_values_to_name
+from foregate.schemas import strict_json
+from foregate.schemas.judgement import Answer, Backing
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.sources import explain_outside_value, explain_source
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_text
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import SECOND_MANDATE, Turn
 from foregate.schemas.value import ArgumentValue, format_key, read_forms
 
-_SHOWN, _NAME = 80, 40
+_SHOWN, _NAME, _RESTS = 80, 40, 8
 _ADDRESSES = ("address", "url", "host")
 _OTHERS = 4
 """Further candidates that a sheet shows for a value that a person must name."""
@@ -49,6 +53,44 @@ def describe_source(value: ArgumentValue) -> str:
 def _describe_carried(value: ArgumentValue) -> str:
     text = f"`{value.text[:_SHOWN]}`"
     return f"{text} out of {value.words[:_SHOWN]}" if value.words else f"{text}, encoded text that nobody said"
+
+
+def find_mandate(facts: CallFacts, turn: Turn, so_far: SoFar, policy: Policy) -> Backing | None:
+    """Return who asked for a call as it stands now, None where it wants nobody, and in turns of earlier versions."""
+    if not facts.authority or turn.edition < SECOND_MANDATE:
+        return None
+    values, call = facts.survey.values or (), facts.call.id
+    if facts.has_leave:
+        return Backing("sheet" if facts.permission is not None else "rule", (cite_leave(facts),))
+    if facts.authority == "said":
+        agreed = is_proposed(facts, turn, policy)
+        told = dict.fromkeys(filter(None, map(describe_source, values)))
+        return Backing("proposal" if agreed else "words", tuple(told)[:_RESTS])
+    outside = {value.path: tell_first(value) for value in list_outside_values(facts, turn.depth)[:_RESTS]}
+    granted = (one for row in so_far.decisions if row.gate == "approval" for one in row.rulings if one.call == call)
+    if any(one.code == "approval_granted" for one in granted):
+        typed = (text for answer in turn.find_answers("approval") for text in read_named(answer, call))
+        return Backing("sheet", tuple(f"you typed `{text[:_SHOWN]}`" for text in typed), outside)
+    plan = so_far.plan or turn.plan
+    step = plan.find_step(so_far.uses.get(call, ())) if plan is not None else None
+    return Backing("plan", (step.pattern[:_SHOWN],), outside) if step is not None else Backing("none", (), outside)
+
+
+def tell_first(value: ArgumentValue) -> str:
+    """Return who said a value first that is not certainly the person's."""
+    told = strict_json.dump(value)
+    if value.role == "carried":
+        return f"it takes along {_describe_carried(value)}"
+    return explain_outside_value(told) if value.source == "outside" else explain_source(told)
+
+
+def cite_leave(facts: CallFacts) -> str:
+    """Return how a decision names what stands behind a call, "" for nothing: the operator's rule, or the permission
+    with who gave it when and what it covers."""
+    given = facts.permission
+    if given is None:
+        return f"the rule `{facts.standing_rule}` of the policy stands for a yes" if facts.standing_rule else ""
+    return f"permission {given.id} of {given.by or 'nobody'}, {given.at[:10]}: {given.words}"[:400]
 
 
 def describe_values(facts: CallFacts) -> list[Json]:

@@ -209,12 +209,3 @@ def describe_value(value: PermittedValue) -> str:
     if value.any:
         return f"any {value.path} that you or the workspace named"
     return f"{value.path} at most {value.text[:SHOWN]}" if value.at_most else f"{value.path} `{value.text[:SHOWN]}`"
-
-
-def cite_leave(facts: CallFacts) -> str:
-    """Return how a decision names what stands behind a call, "" for nothing: the operator's rule, or the permission
-    with who gave it when and what it covers."""
-    given = facts.permission
-    if given is None:
-        return f"the rule `{facts.standing_rule}` of the policy stands for a yes" if facts.standing_rule else ""
-    return f"permission {given.id} of {given.by or 'nobody'}, {given.at[:10]}: {given.words}"[:400]

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.support.declaring import describe_undeclared
-from foregate.gates.support.mandate import describe_values
+from foregate.gates.support.mandate import describe_values, find_mandate, name_outside
 from foregate.gates.support.plan_scope import (
     find_covering_items,
     find_folder,
@@ -24,11 +24,12 @@ from foregate.gates.support.plan_scope import (
 )
 from foregate.policy.policy import Policy, Unavailable
 from foregate.policy.risk.losses import describe_stakes
-from foregate.policy.risk.mandate import hash_values, list_values_to_name
+from foregate.policy.risk.mandate import hash_values, list_outside_values, list_values_to_name
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Need, Ruling, Standing, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
+from foregate.schemas.sources import explain_mandate
 from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.tool_call import CallFacts, Origin
 from foregate.schemas.tool_spec import ResourceKind
@@ -134,7 +135,7 @@ def build_approval_request(
     if turn.actor == "sandbox":
         told: dict[str, Json] = {"question": "this ran in a sandbox: may what it changed there be kept?", "plan": None}
         return told | {
-            "calls": [describe_ask(ask, policy, turn.depth, describe_acceptance(ask, so_far)) for ask in asks],
+            "calls": [describe_ask(ask, policy, turn, so_far) for ask in asks],
             "grants": grants,
             "changed": list(changes),
         }
@@ -142,7 +143,7 @@ def build_approval_request(
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
         "calls": [
             {
-                **describe_ask(ask, policy, turn.depth, describe_acceptance(ask, so_far)),
+                **describe_ask(ask, policy, turn, so_far),
                 "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool),
             }
             for ask in asks
@@ -163,12 +164,15 @@ def describe_acceptance(ask: Ask, so_far: SoFar) -> list[Json]:
     return []
 
 
-def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] = ()) -> dict[str, Json]:
-    """Return one call as the sheet shows it: the bytes that will run, never the model's description.
-
-    `accepted` is what the critic said of it.
-    """
-    facts, unheld = ask.facts, ask.facts.survey.unheld
+def describe_ask(ask: Ask, policy: Policy, turn: Turn, so_far: SoFar) -> dict[str, Json]:
+    """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
+    facts, unheld, accepted = ask.facts, ask.facts.survey.unheld, describe_acceptance(ask, so_far)
+    mandate = find_mandate(facts, turn, so_far, policy)
+    asked, why = explain_mandate(strict_json.dump(mandate)) if mandate is not None else "", ask.why
+    if mandate is not None and ask.is_outside and mandate.outside:
+        # What the gate says in short stands in the sentence already.
+        told = name_outside(list_outside_values(facts, turn.depth))
+        asked, why = f"{asked}; it takes more than a yes", why.removeprefix(told).removeprefix("; ")
     return {
         "call": facts.call.id,
         "tool": facts.call.name,
@@ -178,7 +182,7 @@ def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] 
         "effect": facts.effect.value,
         "arguments": facts.call.raw,
         "digest": facts.call.digest,
-        "why": [ask.why, *([f"no sandbox holds it here: {unheld}"] if unheld else [])],
+        "why": [*filter(None, (why, asked, f"no sandbox holds it here: {unheld}" if unheld else ""))],
         "rules": list(ask.codes) if ask.code == "asked_by_rule" else [],
         "reversible": not facts.irreversible,
         "external": facts.external,
@@ -187,7 +191,7 @@ def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] 
         "said_first": find_first_origin(facts),
         **({"values": values} if (values := describe_values(facts)) else {}),
         **({"critic": accepted} if accepted else {}),
-        **({"to_name": list_names(list_values_to_name(facts, depth))} if ask.is_outside else {}),
+        **({"to_name": list_names(list_values_to_name(facts, turn.depth))} if ask.is_outside else {}),
         **describe_undeclared(facts, policy),
     }
 

@@ -26,10 +26,12 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy, describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path
 from foregate.policy.source.values import list_values
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Remedy, Standing
 from foregate.schemas.protocols import Readable
+from foregate.schemas.sources import explain_mandate
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
@@ -78,12 +80,13 @@ class Measured(Struct, frozen=True):
 
 class Explanation(Struct, frozen=True):
     """Everything a person asks about one decision. `standing` is the ruling's, `mode` what the policy says of the gate,
-    `rules` the origins of its rules."""
+    `rules` the origins of its rules, `mandate` who asked for the call, "" where it wants nobody."""
 
     session: str
     point: DecisionPoint
     standing: str = ""
     asked: ExplainedCall = ExplainedCall()
+    mandate: str = ""
     numbers: tuple[Measured, ...] = ()
     mode: str = ""
     mode_from: str = ""
@@ -94,8 +97,11 @@ class Explanation(Struct, frozen=True):
     next: tuple[CallHistoryEntry, ...] = ()
 
     def to_json(self) -> Json:
-        """Return the explanation as JSON values, every column present; `by` only where somebody is known to answer."""
+        """Return the explanation as JSON values, every column present; `by` only where somebody is known to answer, and
+        `mandate` only where the log says who asked."""
         found: dict[str, Json] = to_builtins(self)
+        if not self.mandate:
+            del found["mandate"]
         entries = [
             {key: value for key, value in to_builtins(entry).items() if value is not None}
             | ({"by": asdict(entry.by)} if entry.by is not None else {})
@@ -154,6 +160,7 @@ def _build_explanation(log: Readable, session: str, event: Event, point: Decisio
     return replace(
         found,
         point=_narrow_point(point, call),
+        mandate=explain_mandate(strict_json.dump(told)) if (told := judgement.mandate.get(call.id)) else "",
         standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
         asked=replace(asked, more=len(turn.turn.calls) - 1, sent=sent),
         rules={rule: describe(f"rules.list.{rule}") for rule in point.rules},

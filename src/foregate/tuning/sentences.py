@@ -79,6 +79,8 @@ def describe_call(explained: Explanation, *, arguments: bool = True) -> Iterator
     if said := _SAID.get(asked.said_first):
         at = f" (event {asked.said_at})" if asked.said_at else ""
         yield f"Its target was {said}{at}."
+    if explained.mandate:
+        yield _end_sentence(explained.mandate)
     if asked.more:
         yield f"{asked.more} more call{'' if asked.more == 1 else 's'} stood in the same response."
 
