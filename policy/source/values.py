@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from foregate.policy.policy import SCORES, WORDS_FROM, Policy
+from foregate.policy.section import PolicySection
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.load import LoadedPolicy
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, walk_values
@@ -52,7 +54,8 @@ def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
 
     Raises ValueError where the result is no policy.
     """
-    data = policy.model_dump(mode="json")
+    moved = {str(path[0]) for path in wanted}
+    data = policy.model_dump(mode="json", include=moved)
     for path, value in wanted.items():
         if path[: len(RULES)] == RULES:
             rules = data["rules"]["list"]
@@ -65,7 +68,13 @@ def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
         place[path[-1]] = value
         if value is None:
             del place[path[-1]]
-    return Policy.model_validate_json(json.dumps(data))
+    kinds = {name: type(one) for name in data if isinstance(one := getattr(policy, name, None), PolicySection)}
+    if kinds.keys() == moved:
+        # To read the other sections anew, which are as they were, takes longer than to judge a turn.
+        with suppress(ValueError):
+            read = {name: kind.model_validate_json(json.dumps(data[name])) for name, kind in kinds.items()}
+            return policy.model_copy(update=read)
+    return Policy.model_validate_json(json.dumps(policy.model_dump(mode="json", exclude=moved) | data))
 
 
 def mark_moved(moved: Policy, before: Policy, path: Path, value: Data) -> Policy:

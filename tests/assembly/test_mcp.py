@@ -14,6 +14,7 @@ from foregate.api import Agent
 from foregate.schemas.errors import SessionHeld, UsageError, WorkspaceError
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.tools.mcp.conftest import HOSTILE
+from tests.forever import FOREVER
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
     await first.open()
     with pytest.raises(SessionHeld):
         await Agent(model=ScriptedModel([]), workspace=folder, log=log, resume=first.session, mcp=file).open()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(FOREVER):
         while not ended(journal):  # noqa: ASYNC110 - the system takes its time to clear up
             await asyncio.sleep(0.01)
     await first.close()

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.forever import FOREVER
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 USERS = ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
 
@@ -79,7 +81,7 @@ def test_nothing_that_is_done_in_a_world_of_its_own_is_seen_outside(tmp_path: Pa
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         words = [sys.executable, "-s", "-E", "-B", "-c", script, str(listener.getsockname()[1]), *map(str, marks)]
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=FOREVER, check=False)
         listener.setblocking(False)
         with suppress(BlockingIOError):
             listener.accept()

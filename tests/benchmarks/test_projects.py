@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.forever import FOREVER
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -55,5 +57,5 @@ def test_a_step_differs_by_exit_code_output_or_files_and_not_by_times(projects: 
 def test_the_registry_serves_this_machine_a_package_for_every_language() -> None:
     with import_module("building.registry").serve_registry() as port:
         for path in ("simple/benchdep/", "benchdep", "go/example.org/benchdep/@v/list", "index/be/nc/benchdep"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=FOREVER) as answer:
                 assert answer.read()

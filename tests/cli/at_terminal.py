@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from tests.forever import FOREVER
+
 FOREGATE = (sys.executable, "-Im", "foregate")
-FOREVER = 20
-"""Seconds after which what was not shown is not expected any more."""
 
 
 class AtTerminal:

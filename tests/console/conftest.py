@@ -23,6 +23,7 @@ from foregate.console.guard import SignIn
 from foregate.console.server import ConsoleServer
 from foregate.console.waiting import list_waiting
 from foregate.testing import ScriptedModel, calls, says
+from tests.forever import FOREVER
 
 POLICY = "version: 1\nrules: {list: [{id: ask, then: ask, tool: '*'}]}\n" + "".join(
     f"{gate}: {{mode: 'off'}}\n" for gate in ("evidence", "plan", "critique")
@@ -70,7 +71,7 @@ async def serve_home(root: Path, *, read_only: bool = False, **more: Any) -> Asy
     server = ConsoleServer(app)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        async with httpx2.AsyncClient(base_url=address.url, timeout=20) as browser:
+        async with httpx2.AsyncClient(base_url=address.url, timeout=FOREVER) as browser:
             entered = await browser.get("/enter", params={"token": entry.token})
             assert entered.status_code == 200
             yield Served(app.state.console, address, entry, browser)

@@ -18,6 +18,7 @@ import foregate
 import foregate.testing
 from tests.docs.pages import DOCS, PAGES, ROOT, code_of, text_of
 from tests.floors import sources
+from tests.forever import FOREVER
 
 PUBLIC = {"foregate": foregate, "foregate.testing": foregate.testing}
 SIGNATURES = DOCS / "reference" / "python.md"
@@ -102,7 +103,7 @@ def run_program(code: str, place: Path) -> subprocess.CompletedProcess[str]:
     (place / "program.py").write_text(code)
     environment = {"FOREGATE_HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-I", str(place / "program.py")]
-    return subprocess.run(command, capture_output=True, text=True, cwd=place, env=environment, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, cwd=place, env=environment, timeout=FOREVER)
 
 
 def test_the_pictures_can_be_made_and_are_what_the_demonstration_shows_now() -> None:

@@ -23,6 +23,7 @@ from foregate.views.terminal.screen import Screen
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.openai.test_model import model_at
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
+from tests.forever import FOREVER
 
 READS = {
     "json": '{"tool": "read_file", "args": {"path": "a.txt"}}',
@@ -151,7 +152,7 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
 
     events = [delta(content=f"I look. {READS[dialect]}"), looked, delta("stop", content=" So much for that.")]
     async with (
-        asyncio.timeout(60),  # the server does not go on before the look is over
+        asyncio.timeout(FOREVER),  # the server does not go on before the look is over
         ScriptedServer(Stream(events), message("It says teh cat.")) as server,
         Agent(model=model_at(server), dialect=dialect, config=config, **where) as agent,
     ):

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forever import FOREVER
+
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 
 def test_the_order_of_paint_is_held_approved_and_made(tmp_path: Path) -> None:
     command = [sys.executable, "-I", str(EXAMPLES / "stock.py")]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=FOREVER)
     assert (run.returncode, run.stderr) == (0, "")
     places = [
         run.stdout.index(part)

@@ -14,6 +14,7 @@ from foregate.policy.risk.commands import effect_of_command
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
+from tests.forever import FOREVER
 
 POLICY = default_policy()
 LISTED = POLICY.commands.read_only
@@ -21,7 +22,6 @@ RUNS = 24
 """Vectors of one program that are run."""
 TRIES = 3000
 """Vectors of one program that are made up."""
-SECONDS = 10
 NAMES = ("a.txt", "b.txt", "d", ".", "new.txt", "-", "1", "2,3", "teh", "+1", "+1f", "+f", "+2lf", "MARK", "-weird")
 TOUCH = ("-exec", "touch", "MARK", ";"), ("-exec", "touch", "MARK", "{}", "+"), ("-execdir", "./payload", "{}", "+")
 WRITES = (
@@ -136,7 +136,7 @@ def run(argv: tuple[str, ...], folder: Path, *, box: bool) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        timeout=SECONDS,
+        timeout=FOREVER,
         check=False,
     )
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from foregate.policy.source.load import default_policy
-from foregate.policy.source.strict_yaml import Path
 from foregate.policy.source.users import is_outside_judging
-from foregate.policy.source.values import compare_policies, replace_values
-from foregate.tuning.mutations import list_mutations, move_value
+from foregate.policy.source.values import compare_policies
+from foregate.tuning.mutations import list_mutations
 
 MUTATIONS = list_mutations(default_policy())
 
@@ -31,18 +28,6 @@ def test_every_rule_every_mode_and_every_weight_is_moved() -> None:
 
 def test_what_no_ruling_reads_is_not_moved() -> None:
     assert not [one.key for one in MUTATIONS if is_outside_judging(one.path) or one.path[0] in ("mcp", "sensitive")]
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("uncertainty", "threshold"), 7),
-        (("plan", "on_unavailable", "other"), "hold"),
-        (("rules", "refused_before"), False),
-    ],
-)
-def test_moving_a_value_is_replacing_it(path: Path, value: object) -> None:
-    assert move_value(default_policy(), path, value) == replace_values(default_policy(), {path: value})
 
 
 def test_what_a_word_counts_as_is_no_threshold_to_be_moved() -> None:

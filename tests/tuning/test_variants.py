@@ -10,6 +10,7 @@ import pytest
 
 from foregate.schemas.tool_call import ToolCall
 from foregate.tuning.fuzzing import Variant, list_variants
+from tests.forever import FOREVER
 
 GIT = ToolCall.of("run_command", {"argv": ["git", "init", "-q", "made"]})
 TOUCH = ToolCall.of("run_command", {"argv": ["touch", "a b", "it's"]})
@@ -22,7 +23,7 @@ def run_variant(variant: Variant, folder: Path, environment: dict[str, str]) -> 
     """Run what a variant starts in a folder."""
     argv, line = variant.arguments.get("argv"), variant.arguments.get("command")
     command = [str(word) for word in argv] if isinstance(argv, list) else ["sh", "-c", str(line)]
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=FOREVER)
 
 
 @pytest.mark.parametrize("variant", STARTED, ids=lambda one: f"{one.tool}-{one.how}")

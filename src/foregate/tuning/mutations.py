@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +12,6 @@ from foregate.gates.replay.assumption import LARGEST, find_domain, list_other_wo
 from foregate.gates.replay.reach import ReachReader
 from foregate.gates.replay.redecide import survey_again
 from foregate.policy.policy import Policy
-from foregate.policy.section import PolicySection
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
@@ -59,7 +57,7 @@ def _find_mutations(policy: Policy) -> Iterator[Mutation]:
             continue
         for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
             try:
-                moved = move_value(policy, path, value)
+                moved = replace_values(policy, {path: value})
             except ValueError:
                 continue
             yield Mutation(path, value, mark_moved(moved, policy, path, value))
@@ -72,32 +70,6 @@ def _list_moves(path: Path, now: Data) -> list[Data]:
         moved = (max(least, now // 2), min(most, now * 2 if now else max(1, most // 2 if most < LARGEST else 1)), least)
         return [value for value in dict.fromkeys(moved) if value != now]
     return list_other_words(path, now)
-
-
-def move_value(policy: Policy, path: Path, value: Data) -> Policy:
-    """Return the policy with one value replaced; raise ValueError where the result is none."""
-    if value is None and path[: len(RULES)] == RULES:
-        left = tuple(rule for rule in policy.rules.list if rule.id != path[-1])
-        return policy.model_copy(update={"rules": policy.rules.model_copy(update={"list": left})})
-    if value is not None and isinstance(moved := _copy_with(policy, path, value), Policy):
-        return moved
-    return replace_values(policy, {path: value})
-
-
-def _copy_with(section: Any, path: Path, value: Data) -> Any:
-    """Return a copy with a number or a word replaced, None where that takes reading the whole policy anew."""
-    step, inner = path[0], _find_inner(section, path[0])
-    if len(path) > 1:
-        found = _copy_with(inner, path[1:], value) if isinstance(inner, PolicySection | Mapping) else None
-    else:
-        found = value if type(inner) in (int, bool, str) else None
-    if found is None:
-        return None
-    return {**section, step: found} if isinstance(section, Mapping) else section.model_copy(update={str(step): found})
-
-
-def _find_inner(section: Any, step: Any) -> Any:
-    return section.get(step) if isinstance(section, Mapping) else getattr(section, str(step), None)
 
 
 STEERING = ("commands", "files", "http", "sensitive", "tools")

@@ -22,14 +22,13 @@ from foregate.gates.replay.redecide import DIVERGING, PolicyComparison, Redecisi
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, Path
-from foregate.policy.source.values import mark_moved
+from foregate.policy.source.values import mark_moved, replace_values
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Who
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
-from foregate.tuning.mutations import move_value
 from foregate.tuning.phases import list_asked
 from foregate.tuning.piece_store import Head, PieceStore
 from foregate.tuning.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
@@ -95,7 +94,7 @@ class TrialCounts(Struct, array_like=True):
 def change_policy(before: Policy, trial: Trial) -> Policy:
     """Return a policy with another value; raise ValueError where that makes none."""
     path, value = trial
-    return mark_moved(move_value(before, path, value), before, path, value)
+    return mark_moved(replace_values(before, {path: value}), before, path, value)
 
 
 class TrialPiece(SessionPiece, frozen=True):

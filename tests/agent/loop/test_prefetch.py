@@ -35,6 +35,7 @@ from tests.agent.loop.test_stages import ASKS, EDIT, EDIT_B, NOTE, READ, READ_B,
 from tests.agent.models.openai.scripted_server import ScriptedServer, Stream, delta, piece
 from tests.agent.models.openai.test_model import model_at
 from tests.agent.world import World
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 Answer = ToolFinished | CallAnswered | OutcomeUnknown
@@ -91,7 +92,7 @@ async def test_a_look_runs_before_its_response_is_there_and_its_call_is_answered
     async with ScriptedServer(Stream(events), Stream([delta(content="so"), delta("stop")])) as server:
         session = await world.open(model_at(server), prefetch=True)
         session.subscribe(lambda event: looked.set() if event.kind == "tool_finished" else None)
-        async with asyncio.timeout(60):  # the server sends no end before the look is over
+        async with asyncio.timeout(FOREVER):  # the server sends no end before the look is over
             assert (await run(session, ASKS)).status == "completed"
     (look,) = await looks(world, ToolFinished)
     assert world.effects == [ToolCall.of(*READ).digest, ToolCall.of(*READ_B).digest]

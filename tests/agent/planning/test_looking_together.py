@@ -21,6 +21,7 @@ from tests.agent.corpus import rules
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 from tests.events import bodies
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 
@@ -41,7 +42,7 @@ class Meeting(World):
         inner, both = super().spied(tool), asyncio.Barrier(2)
 
         async def run(arguments: Mapping[str, Json]) -> ToolResult:
-            async with asyncio.timeout(30), both:
+            async with asyncio.timeout(FOREVER), both:
                 return await inner.run(arguments)
 
         return dataclasses.replace(inner, run=run) if tool.spec.name == "read_file" else inner

@@ -18,6 +18,7 @@ from foregate.agent.sandbox.egress import Traffic, serve_sandbox
 from foregate.agent.sandbox.network_addresses import Reach, Streams
 from foregate.agent.sandbox.plan import GivenAccess, build_no_access
 from tests.agent.sandbox.place import CANARY, LAUNCH, Place
+from tests.forever import FOREVER
 
 HOSTS = ("given.example", "other.example")
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
@@ -59,7 +60,7 @@ class World:
                 connection = listener.accept()[0]
                 self.connections += 1
                 with suppress(OSError), connection:
-                    connection.settimeout(30)
+                    connection.settimeout(FOREVER)
                     self.answer(context.wrap_socket(connection, server_side=True) if context else connection)
 
     def answer(self, connection: socket.socket) -> None:
@@ -142,5 +143,5 @@ def run_served(place: Place, access: GivenAccess, *argv: str, reach: Reach | Non
     """Run a program in a sandbox with what it is given, as `run_program` does."""
     process, listeners = start_served(place, access, *argv)
     with process, serve_sandbox(listeners, access, reach) as egress:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=FOREVER)
     return Ran(process.returncode, out.decode(), err.decode(), egress.traffic)

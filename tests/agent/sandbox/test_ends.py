@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.sandbox.place import LAUNCH, LIMITS, PATH, Place
+from tests.forever import FOREVER
 
 PYTHON = shutil.which("python3", path=PATH)
 DAEMON = "setsid setsid sh -c 'echo $0; exec sleep 6{token}' </dev/null >/dev/null 2>&1 & "
@@ -59,7 +60,7 @@ def test_everything_inside_is_gone_when_the_keeper_was_killed(place: Place) -> N
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         process.kill()
-        assert process.communicate(timeout=30)[0] == b""
+        assert process.communicate(timeout=FOREVER)[0] == b""
 
 
 def test_the_first_process_inside_cannot_be_ended_by_the_command(place: Place) -> None:
@@ -137,7 +138,7 @@ def test_a_stream_that_is_a_file_is_refused(place: Place, tmp_path: Path) -> Non
             input=place.request(["/bin/true"]),
             stdout=out,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=FOREVER,
             check=False,
         )
     assert json.loads(ran.stderr)["step"] == "streams"

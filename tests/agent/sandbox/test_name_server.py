@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(PYTHON is None, reason="no system Python that a 
 ASK = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(20)
+s.settimeout(240)
 s.connect(('127.0.0.1', 53))
 for line in sys.argv[1:]:
     s.send(bytes.fromhex(line))

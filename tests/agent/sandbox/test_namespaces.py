@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.forever import FOREVER
+
 SCRIPT = """
 import errno, os, sys
 from foregate.agent.sandbox import namespaces
@@ -32,7 +34,7 @@ else:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 def test_a_child_whose_users_cannot_be_mapped_is_gone_when_that_is_said() -> None:
-    ran = subprocess.run([sys.executable, "-Ic", SCRIPT], capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run([sys.executable, "-Ic", SCRIPT], capture_output=True, text=True, timeout=FOREVER)
     if "refused namespaces" in ran.stdout:
         pytest.skip("this machine has no namespaces")
     (_, said, left) = ran.stdout.splitlines()
@@ -44,6 +46,7 @@ FAILING = """
 import os
 from foregate.agent.sandbox import namespaces
 from foregate.agent.sandbox.system_calls import StepFailed
+from tests.forever import FOREVER
 
 try:
     child = namespaces.fork_into_namespaces(lambda: 1 / 0)
@@ -56,7 +59,7 @@ else:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 def test_what_fails_in_the_child_never_returns_into_the_half_of_its_parent() -> None:
-    ran = subprocess.run([sys.executable, "-Ic", FAILING], capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run([sys.executable, "-Ic", FAILING], capture_output=True, text=True, timeout=FOREVER)
     if "refused namespaces" in ran.stdout:
         pytest.skip("this machine has no namespaces")
     assert ran.stdout == "ended 1\n"

@@ -22,7 +22,7 @@ SCRIPT = """
 import os, socket, stat, sys
 def ask(family, address):
     with socket.socket(family) as s:
-        s.settimeout(20)
+        s.settimeout(240)
         s.connect(address)
         s.sendall(bytes(300_000))
         s.shutdown(socket.SHUT_WR)

@@ -28,6 +28,7 @@ from foregate.policy.policy import Context
 from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message
 from tests.agent.world import World
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 BYTES = {bytes([number]): number for number in range(256)}
@@ -108,7 +109,7 @@ def test_without_the_library_everything_is_estimated() -> None:
         "from foregate.agent.session.compression import get_measure\n"
         "print(get_measure('gpt-4o').name)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=FOREVER)
     assert ran.stdout == "estimate\n", ran.stderr
 
 
@@ -117,7 +118,7 @@ def test_neither_the_command_line_nor_a_short_conversation_imports_the_library()
         "import sys, foregate.cli.app, foregate.agent.loop.runner, foregate.agent.session.session\n"
         "print('tiktoken' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=FOREVER)
     assert ran.stdout == "False\n", ran.stderr
     talk = Conversation()
     talk.add_message(Message("user", "x" * 100), by_user=True)

@@ -26,6 +26,7 @@ from foregate.schemas.errors import UsageError, WorkspaceError
 from foregate.schemas.event_body import ToolFinished
 from tests.conftest import OpenSession
 from tests.events import bodies
+from tests.forever import FOREVER
 from tests.policies import EVERYTHING_OFF, policy_with
 
 LOOSE = policy_with(EVERYTHING_OFF)
@@ -144,13 +145,13 @@ async def test_what_a_call_started_ends_when_the_call_is_cancelled_and_nothing_s
     def start() -> None:
         for words in (["sh", "-c", "echo x > started; exec sleep 600"], ["touch", "later"]):
             try:
-                run_confined(words, write=True, timeout=60)
+                run_confined(words, write=True, timeout=FOREVER)
             except WorkspaceError as error:
                 said.append(str(error))
         finished.set()
 
     running = asyncio.create_task(call_in_session(open_session, start))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(FOREVER):
         while not (folder / "started").exists():  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.01)
     stop_task(running)

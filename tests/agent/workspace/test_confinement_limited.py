@@ -17,6 +17,7 @@ import pytest
 from foregate.agent.sandbox.landlock import has_landlock
 from tests.agent.tools.builtin.test_git import git
 from tests.cli.test_own_environment import NOBODY, user
+from tests.forever import FOREVER
 
 __all__ = ["user"]
 pytestmark = pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
@@ -38,7 +39,7 @@ def found(user: list[str]) -> Iterator[dict[str, Any]]:
             [*user, sys.executable, "-I", str(DRIVER), str(folder)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=FOREVER,
             check=False,
             env={"PATH": os.environ["PATH"]},
         )

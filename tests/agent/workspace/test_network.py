@@ -20,6 +20,7 @@ from foregate.agent.workspace.process import NO_RETRIES, ProcessResult, run_prog
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.access import parse_access
+from tests.forever import FOREVER
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
@@ -35,7 +36,7 @@ def plan(workspace: Workspace, policy: Policy) -> SandboxPlan:
 
 async def run(workspace: Workspace, plan: SandboxPlan, *argv: str) -> ProcessResult:
     return await run_program(
-        argv, workspace, cwd=".", environment=ENVIRONMENT, timeout=60, cap=65536, merged=True, sandbox=plan
+        argv, workspace, cwd=".", environment=ENVIRONMENT, timeout=FOREVER, cap=65536, merged=True, sandbox=plan
     )
 
 

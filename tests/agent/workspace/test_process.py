@@ -17,6 +17,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import EvidenceKind, ToolResult, Trust
+from tests.forever import FOREVER
 from tests.policies import policy_with
 from tests.processes import is_running
 
@@ -146,7 +147,7 @@ async def test_a_missing_program_a_bad_exit_and_a_signal_are_said(workspace: Wor
 
 async def test_a_command_that_closes_its_output_is_still_waited_for(workspace: Workspace, policy: Policy) -> None:
     ran = await run_program(
-        ["/bin/sh", "-c", "exec >&- 2>&-; exit 4"], workspace, cwd=".", environment={}, timeout=10, cap=10
+        ["/bin/sh", "-c", "exec >&- 2>&-; exit 4"], workspace, cwd=".", environment={}, timeout=FOREVER, cap=10
     )
     assert ran.code == 4
 

@@ -18,6 +18,7 @@ from foregate.cli.app import main
 from tests.agent.models.openai.scripted_server import ScriptedServer
 from tests.cli.acp.editor import SERVE, Desk, Editor, begin, build_stdio, press, prompt, says
 from tests.cli.conftest import Cli, Endpoint
+from tests.forever import FOREVER
 from tests.processes import wait_until_gone
 
 INITIALIZE = {"protocolVersion": 1}
@@ -87,7 +88,7 @@ class Raw:
 
     def end(self) -> tuple[int, str]:
         """End the input; return the exit code and what is said after the last answer."""
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=FOREVER)
         return self.process.returncode, out
 
 

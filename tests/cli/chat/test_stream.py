@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from foregate.assembly.home import Home
+from tests.forever import FOREVER
 
-FOREVER = 60
 Talking = Callable[..., "Talk"]
 
 
@@ -278,7 +278,7 @@ def test_an_interrupt_at_a_question_cancels_the_task_and_the_chat_goes_on(talk: 
 def test_what_cannot_be_opened_is_one_sentence_on_standard_error(environ: dict[str, str], folder: Path) -> None:
     command = [sys.executable, "-Im", "foregate", "chat", "--json", "--resume", "nothing"]
     done = subprocess.run(
-        command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FOREVER
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 

@@ -25,6 +25,7 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.views.terminal.exit_codes import STATUS
 from tests.cli.conftest import Cli, Piped, parse_lines
+from tests.forever import FOREVER
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -268,12 +269,12 @@ def test_a_chat_reads_lines_from_a_pipe(cli: Cli, piped: Piped) -> None:
 def test_the_real_command_line_starts_and_fails_as_it_says(home: Path) -> None:
     def foregate(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "foregate", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run(command, capture_output=True, text=True, timeout=FOREVER, stdin=subprocess.DEVNULL)
 
     version = foregate("--version")
     assert (version.returncode, version.stdout.split()[0], version.stderr) == (0, "foregate", "")
     closed = subprocess.run(
-        f"'{sys.executable}' -m foregate chat <&-", shell=True, capture_output=True, text=True, timeout=60
+        f"'{sys.executable}' -m foregate chat <&-", shell=True, capture_output=True, text=True, timeout=FOREVER
     )
     assert (closed.returncode, closed.stderr) == (0, "")
     wrong = foregate("run", "--nope")

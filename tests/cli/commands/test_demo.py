@@ -53,6 +53,7 @@ from foregate.telemetry.queries.decisions import read_decisions
 from foregate.tuning.explanation import explain
 from foregate.views.terminal.timeline import format_decision
 from tests.docs.pages import DOCS, code_of
+from tests.forever import FOREVER
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def test_the_last_line_opens_the_console_on_its_own_session(shown: Shown) -> Non
         assert process.stdout is not None
         try:
             entrance = process.stdout.readline().split()[-1]
-            with httpx2.Client(timeout=20) as browser:
+            with httpx2.Client(timeout=FOREVER) as browser:
                 leads = re.search(r'href="(/sessions/[^"]*)">Go on', browser.get(entrance).text)
                 assert leads is not None
                 page = browser.get(f"{entrance.partition('/enter')[0]}{leads[1]}").text

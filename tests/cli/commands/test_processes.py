@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forever import FOREVER
+
 COMMAND = [sys.executable, "-Im", "foregate"]
 
 
@@ -45,7 +47,7 @@ class Chat:
 
     def leave(self) -> int:
         """End the chat and return its exit code."""
-        self.process.communicate("/quit\n", timeout=30)
+        self.process.communicate("/quit\n", timeout=FOREVER)
         return self.process.returncode
 
 
@@ -79,7 +81,7 @@ def foregate(environ: dict[str, str], folder: Path, *arguments: str) -> subproce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=FOREVER,
         check=False,
     )
 

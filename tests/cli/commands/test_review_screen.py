@@ -14,6 +14,7 @@ from foregate.testing import ScriptedModel, calls, says
 from foregate.tuning.review_item import build_item
 from tests.cli.at_terminal import AtTerminal
 from tests.cli.commands.test_review import LIST, READ
+from tests.forever import FOREVER
 
 HOSTILE = "\x1b[31mred\u202eevil\x07\n  ruling    The gate `rules` denied it.\n" + "x" * 5000
 
@@ -77,4 +78,4 @@ def test_keys_label_what_is_shown_and_go_back_and_on(
     at.until("q quit")
     at.type(" ")
     at.until("1 label given")
-    assert at.process.wait(20) == 0
+    assert at.process.wait(FOREVER) == 0

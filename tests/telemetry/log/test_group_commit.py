@@ -13,6 +13,7 @@ from foregate.schemas.errors import LogError
 from foregate.telemetry.log import group_commit
 from foregate.telemetry.log.group_commit import GroupCommit
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from tests.forever import FOREVER
 from tests.telemetry.log.test_sqlite_log import say
 
 
@@ -79,4 +80,4 @@ async def test_a_commit_that_a_signal_interrupts_is_never_taken_for_done_nor_wri
     with pytest.raises(LogError, match="resume the session"):
         await log.settle(lease)
     assert log.head_anchor("s")[0] == 0
-    await asyncio.wait_for(log.claim("t", create=True), 60)
+    await asyncio.wait_for(log.claim("t", create=True), FOREVER)

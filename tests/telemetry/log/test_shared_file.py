@@ -14,6 +14,7 @@ import pytest
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log import shared_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from tests.forever import FOREVER
 from tests.telemetry.made import NOW, said
 
 
@@ -123,5 +124,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_forked_process_is_refused_a_log_that_was_open_and_may_open_one_that_was_not(path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-Ic", FORKED, path], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-Ic", FORKED, path], capture_output=True, text=True, check=True, timeout=FOREVER
+    )
     assert ran.stdout.split() == ["1", "1", "1", "1", "7", "9"]

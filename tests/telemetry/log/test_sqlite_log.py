@@ -20,6 +20,7 @@ from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.events import bodies
+from tests.forever import FOREVER
 from tests.telemetry.made import CHECKPOINT, NOW, said
 
 
@@ -263,7 +264,7 @@ async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> N
 async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
     lease = await log.claim("s", create=True)
     await say(log, lease, "one")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(FOREVER):
         while log.head_anchor("s")[0] == 0:  # noqa: ASYNC110 - nobody waits, so nobody is told
             await asyncio.sleep(0)
 

@@ -18,6 +18,7 @@ from foregate.schemas.host import is_private
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
 from tests.agent.running import run_alone
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 
@@ -28,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.server.asked.append((self.command, self.path, dict(self.headers), body))  # type: ignore[attr-defined]
         if self.path == "/hang":
-            self.server.release.wait(10)  # type: ignore[attr-defined]
+            self.server.release.wait(FOREVER)  # type: ignore[attr-defined]
             return
         if self.path == "/drop":
             self.connection.close()
@@ -84,7 +85,7 @@ async def call(tool: Tool, **arguments: Any) -> ToolResult:
 
 @pytest.fixture
 def listed() -> Policy:
-    return policy_with({"http.hosts": ["api.test", "*.wide.test"], "http.timeout": 1, "http.max_bytes": 1000})
+    return policy_with({"http.hosts": ["api.test", "*.wide.test"], "http.timeout": FOREVER, "http.max_bytes": 1000})
 
 
 async def test_an_answer_comes_whole_as_words_of_somebody_else(server: ThreadingHTTPServer, listed: Policy) -> None:
@@ -170,9 +171,10 @@ async def test_a_large_answer_is_cut_and_a_packed_one_not_unpacked(server: Threa
 
 async def test_only_a_look_that_gets_no_answer_is_a_plain_failure(server: ThreadingHTTPServer, listed: Policy) -> None:
     base, tool = f"http://api.test:{server.server_port}", tool_for(listed, "127.0.0.1")
-    for path in ("/hang", "/drop"):
-        assert [(r.ok, r.unknown) for r in [await call(tool, url=base + path)]] == [(False, False)]
-        assert [(r.ok, r.unknown) for r in [await call(tool, url=base + path, method="POST", body="x")]] == [
+    impatient = tool_for(policy_with({"http.timeout": 1}, listed), "127.0.0.1")
+    for path, tried in (("/hang", impatient), ("/drop", tool)):
+        assert [(r.ok, r.unknown) for r in [await call(tried, url=base + path)]] == [(False, False)]
+        assert [(r.ok, r.unknown) for r in [await call(tried, url=base + path, method="POST", body="x")]] == [
             (False, True)
         ]
     closed = await call(tool, url="http://api.test:1/", method="POST")

@@ -21,6 +21,7 @@ from foregate.api import Agent
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Person
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
@@ -54,7 +55,7 @@ class Bench:
     def hostile(self, mode: str = "plain", **more: Any) -> Path:
         """Write a configuration with the hostile server as `bad`."""
         env = {"HOSTILE_JOURNAL": str(self.journal)}
-        server = {"command": sys.executable, "args": [str(HOSTILE), mode], "env": env, "call_timeout": 20, **more}
+        server = {"command": sys.executable, "args": [str(HOSTILE), mode], "env": env, "call_timeout": FOREVER, **more}
         return self.serve({"bad": server})
 
     async def listed(self, policy: Policy | None = None, **environ: str) -> McpTools:
@@ -97,7 +98,7 @@ class Bench:
 
     async def wait(self, done: list[str]) -> None:
         """Wait until the hostile server has done exactly that."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(FOREVER):
             while self.done != done:  # noqa: ASYNC110 - it is another process
                 await asyncio.sleep(0.01)
 

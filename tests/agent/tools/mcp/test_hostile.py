@@ -25,6 +25,7 @@ from foregate.schemas.event_body import (
 )
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 
@@ -172,7 +173,7 @@ async def test_hostile_schemas_make_their_tools_unusable_and_no_other(bench: Ben
 async def test_a_server_that_does_not_start_well_is_noted_and_the_session_goes_on(
     bench: Bench, mode: str, words: str
 ) -> None:
-    bench.hostile(mode, start_timeout=1 if mode == "mute" else 20)
+    bench.hostile(mode, start_timeout=1 if mode == "mute" else FOREVER)
     events, _ = await bench.play(says("hi"), keys={"mcp.max_message": 100_000, "mcp.max_traffic": 200_000})
     assert bodies(events, TaskEnded)[0].status == "completed"
     assert bench.notes[0].startswith("MCP server `bad` is not available")
@@ -210,7 +211,7 @@ async def test_a_server_that_keeps_dying_is_given_up(bench: Bench) -> None:
 
 
 async def test_a_call_without_an_answer_is_given_up_after_its_time_told_to_stop_and_unknown(bench: Bench) -> None:
-    bench.hostile(call_timeout=2)
+    bench.hostile(call_timeout=5)  # in which the second call is to be answered on a busy machine
     await bench.pin()
     events, _ = await bench.play(calls(("bad.slow", {})), calls(("bad.echo", {})), says("done"), replies=["yes", "yes"])
     assert bodies(events, OutcomeUnknown)[0].reason == "timeout"
@@ -309,7 +310,7 @@ async def test_a_server_and_what_it_started_are_gone_afterwards(bench: Bench) ->
     pids = [int(pid) for pid in bench.done]
     assert all(running(pid) for pid in pids)
     await servers.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(FOREVER):
         while any(running(pid) for pid in pids):  # noqa: ASYNC110 - the system takes its time to clear up
             await asyncio.sleep(0.01)
 

@@ -19,6 +19,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 SERVER = Path(__file__).with_name("http_server.py")
@@ -34,10 +35,11 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         process.kill()
 
 
-def at(bench: Bench, port: int, **more: object) -> None:
-    """Configure the server at a port of the loopback."""
+def at(bench: Bench, port: int, **impatient: object) -> None:
+    """Configure the server at a port of the loopback as `web`, and with what is given as `impatient`."""
     url, headers = f"http://127.0.0.1:{port}/mcp", {"Authorization": "Bearer ${TOKEN}"}
-    bench.serve({"web": {"type": "http", "url": url, "headers": headers, **more}})
+    server = {"type": "http", "url": url, "headers": headers, "start_timeout": FOREVER}
+    bench.serve({"web": server, **({"impatient": server | impatient} if impatient else {})})
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +52,11 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_server_at_a_url_is_called_with_its_headers_and_a_lost_answer_is_unknown(
     bench: Bench, port: int
 ) -> None:
-    at(bench, port, call_timeout=2)
-    steps = [calls(("web.add", {"a": 2, "b": 3})), calls(("web.wait", {})), calls(("web.leave", {})), says("x")]
-    events, _ = await bench.play(*steps, replies=["yes"] * 4)
+    at(bench, port, call_timeout=1)
+    steps = [calls(("web.add", {"a": 2, "b": 3})), calls(("impatient.wait", {})), calls(("web.leave", {})), says("x")]
+    events, _ = await bench.play(*steps, replies=["yes"] * 5)
     assert bodies(events, ToolFinished)[0].content == "5"
-    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["web.wait", "web.leave"]
+    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["impatient.wait", "web.leave"]
     events, _ = await bench.play(says("x"))
     assert bench.notes[0].startswith("MCP server `web` is not available: All connection attempts failed")
 
@@ -157,7 +159,7 @@ async def answering(kind: str) -> AsyncIterator[tuple[int, list[str]]]:
 )
 async def test_an_answer_no_server_should_give_makes_it_unavailable(bench: Bench, kind: str, words: str) -> None:
     async with answering(kind) as (port, asked):
-        at(bench, port, start_timeout=20)
+        at(bench, port)
         bounds = {"mcp.max_traffic": 200_000, "mcp.max_message": 100_000, "mcp.stop_timeout": 1}
         servers = await bench.listed(policy_with(bounds), TOKEN="x")
         await servers.close()

@@ -19,6 +19,7 @@ from foregate.schemas.tool_call import Origin
 from tests.agent.planning.plans import call, carried_out, edit, plan, task
 from tests.agent.tools.remote.conftest import Started
 from tests.agent.tools.remote.worlds import BELIEVING, TOKEN, Gate, RemoteAgent, events
+from tests.forever import FOREVER
 from tests.policies import policy_with
 
 READ = calls(("read_file", {"path": "a.txt"}))
@@ -127,7 +128,8 @@ async def test_a_cut_connection_is_made_again_and_the_call_has_one_effect(
     serve: Started, wired: Any, gate: Gate
 ) -> None:
     wire, agent = await wired(serve(**CALLERS))
-    async with agent.session([GO, says("done")], replies=["yes"]) as opened:
+    patient = RemoteAgent(agent.home, agent.port, {**BELIEVING, "runtime.patience": FOREVER})
+    async with patient.session([GO, says("done")], replies=["yes"]) as opened:
         running = asyncio.ensure_future(run(opened.session, "go"))
         await gate.begun()
         wire.cut()
@@ -162,7 +164,7 @@ async def test_a_connection_lost_for_long_is_an_unknown_outcome_until_the_runtim
 
 async def test_a_runtime_killed_in_a_call_cannot_tell_and_says_so(serve: Started, agent: Any, gate: Gate) -> None:
     runtime = serve(**CALLERS)
-    patient = RemoteAgent(agent(runtime).home, runtime.port, {**BELIEVING, "runtime.patience": 30})
+    patient = RemoteAgent(agent(runtime).home, runtime.port, {**BELIEVING, "runtime.patience": FOREVER})
     async with patient.session([GO, says("I do not know")], replies=["yes"]) as opened:
         running = asyncio.ensure_future(run(opened.session, "go"))
         await gate.begun()
@@ -186,7 +188,7 @@ async def test_a_session_resumed_in_another_process_hears_what_came_of_its_call(
         name = opened.name
     gate.let_go()
     wire.down = False
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(FOREVER):
         parked = True
         while parked:
             async with agent.session(resume=name) as opened:

@@ -27,9 +27,9 @@ from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog
+from tests.forever import FOREVER
 from tests.processes import FOREGATE_WITHOUT_SANDBOXES
 
-FOREVER = 60
 """Seconds after which a message is not expected any more."""
 MODES = ("legacy", "auto")
 EDIT = {"path": "a.txt", "old": "teh", "new": "the"}
@@ -71,7 +71,7 @@ def foregate(home: Path, *arguments: str) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=FOREVER,
     )
     return done.returncode, done.stdout
 
@@ -211,7 +211,7 @@ def test_standard_output_carries_the_protocol_only(home: Path, folder: Path) -> 
         env=environ(home),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=FOREVER,
     )
     assert done.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in done.stdout.splitlines())
@@ -293,7 +293,7 @@ def test_told_to_end_it_stops_what_runs_and_completes_its_session_while_its_clie
         while heard(server).get("params", {}).get("progress") != 1:
             pass
         server.send_signal(number)
-        assert server.wait(30) == 130
+        assert server.wait(FOREVER) == 130
     assert not any(f"sleep\0{seconds}".encode() in command_of(entry) for entry in Path("/proc").iterdir())
     assert foregate(home, "audit", "verify", "last")[1].startswith("verified: ")
 

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.tools.remote.conftest import Started
 from tests.agent.tools.remote.worlds import TOKEN, Bare, Gate, bare
+from tests.forever import FOREVER
 
 CALLERS = {"serving": {"approvals": "caller"}}
 READ = ("read_file", {"path": "a.txt"})
@@ -258,7 +259,7 @@ async def deafened(talk: Bare, last: Path) -> None:
     for number in range(80):
         await talk.request(f"{last.name}.{number}", "read_file", {"path": "big.txt"})
     await talk.request(last.name, "write_file", {"path": last.name, "content": ""})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(FOREVER):
         while not last.exists():  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.01)
 
@@ -271,5 +272,7 @@ async def flooded(talk: Bare, sent: list[int]) -> None:
     raw = '{"path": "big.txt"}' + " " * 20_000
     digest = ToolCall.parse("read_file", raw).digest
     for number in range(100_000):
-        await talk.say(type="request", id=str(number), tool="read_file", arguments=raw, digest=digest, deadline=20_000)
+        await talk.say(
+            type="request", id=str(number), tool="read_file", arguments=raw, digest=digest, deadline=FOREVER * 1000
+        )
         sent.append(number)

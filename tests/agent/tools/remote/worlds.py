@@ -24,6 +24,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
+from tests.forever import FOREVER
 from tests.policies import policy_with
 from tests.processes import FOREGATE_WITHOUT_SANDBOXES
 
@@ -31,6 +32,7 @@ TOKEN = "a-token-for-tests-only"
 BELIEVING = {
     "runtime.declarations": "believe",
     "runtime.patience": 2,
+    "runtime.timeout": FOREVER,
     "runtime.backoff": 10,
     "narration.mode": "off",
     "uncertainty.mode": "off",
@@ -89,7 +91,7 @@ class RuntimeProcess:
         """End the process with a signal, and return its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(FOREVER)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None
@@ -103,7 +105,7 @@ class RuntimeProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=FOREVER,
         )
         return done.returncode, done.stdout
 
@@ -216,7 +218,15 @@ class Bare:
         said: dict[str, Json] = json.loads(await self.connection.recv())
         return said
 
-    async def request(self, id: str, tool: str, arguments: Json, *, deadline: int = 20_000, **more: Json) -> None:  # noqa: A002
+    async def request(
+        self,
+        id: str,  # noqa: A002
+        tool: str,
+        arguments: Json,
+        *,
+        deadline: int = FOREVER * 1000,
+        **more: Json,
+    ) -> None:
         """Send a call."""
         raw = json.dumps(arguments)
         body = {"digest": ToolCall.parse(tool, raw).digest, "deadline": deadline, **more}
@@ -264,7 +274,7 @@ class Gate:
         loop, seen = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._started, seen.set)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(FOREVER):
                 await seen.wait()
         finally:
             loop.remove_reader(self._started)
