@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,11 @@ class ServedConsole(Struct):
 
 
 @contextmanager
-def run_console(home: Path, names: dict[str, str], *options: str) -> Iterator[ServedConsole]:
-    """Run `foregate console` over a home until the context ends, as a process of its own."""
-    command = [sys.executable, "-P", "-m", "foregate", "console", "--port", "0", "--no-open", *options]
+def run_console(
+    home: Path, names: dict[str, str], *options: str, program: Sequence[str] = ("-m", "foregate")
+) -> Iterator[ServedConsole]:
+    """Run `foregate console`, or that of a `program`, over a home until the context ends, as a process of its own."""
+    command = [sys.executable, "-P", *program, "console", "--port", "0", "--no-open", *options]
     environ = {name: value for name, value in os.environ.items() if name not in OTHERS}
     environ["FOREGATE_HOME"] = str(home)
     process = subprocess.Popen(command, env=environ, cwd=home.parent, stdout=subprocess.PIPE, text=True)
@@ -66,8 +68,9 @@ class Browser:
         self.driver = driver
 
     def open(self, url: str) -> None:
-        """Open a page."""
+        """Open a page, and wait for what it shows where it looks again by itself."""
         self.driver.get(url)
+        self.wait(lambda: not self.find_all("meta[http-equiv=refresh]"))
 
     def enter(self, console: ServedConsole) -> None:
         """Come in as a person does, by the address that was printed."""

@@ -10,7 +10,7 @@ from foregate.assembly.approvals import Approvals
 from foregate.assembly.home import Home
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.queries.review_log import ReviewLog
-from tests.browser.conftest import Browser, ServedConsole
+from tests.browser.conftest import Browser, ServedConsole, run_console
 from tests.browser.sessions import ask_about_edit
 
 
@@ -146,6 +146,31 @@ def test_turn_a_dial_by_keyboard_and_label_what_turns(browser: Browser, console:
         browser.open(f"{address}&value={value}")
         assert browser.read("#figures") == followed, value
     assert browser.read_log() == []
+
+
+LATE = """
+from runpy import run_module
+from foregate.console.tuning_worker import TuningWorker
+early, ask = set(), TuningWorker.ask
+
+async def ask_again(self, key, name, question):
+    if name in early:
+        return await ask(self, key, name, question)
+    early.add(name)
+
+TuningWorker.ask = ask_again
+run_module("foregate", run_name="__main__")
+"""
+"""A console in which whatever a dial needs is still being worked out when it is asked for first."""
+
+
+def test_a_dial_shows_what_turns_once_it_is_worked_out(browser: Browser, console: ServedConsole) -> None:
+    with run_console(console.root / "home", console.names, program=("-c", LATE)) as late:
+        browser.open(late.entrance)
+        browser.open(f"{late.url}/policy/tune?key=narration.min_chars")
+        browser.wait_for("#turned h2", "Move the dial")
+        browser.press("[")
+        browser.wait_for("#turned h2", "calls turn between 20 and 4")
 
 
 def test_without_script_a_dial_is_set_and_what_turns_is_labelled_by_buttons(

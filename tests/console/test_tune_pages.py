@@ -24,9 +24,16 @@ from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import EDIT, POLICY, Serve, Served
 from tests.console.test_lists import open_page
 from tests.console.test_waiting import read_problem
+from tests.forever import FOREVER
 
 KEY = "narration.min_chars"
 DIAL = f"/policy/tune?key={KEY}"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is there once what it shows is, however long that takes."""
+    monkeypatch.setattr(tuning_worker, "PATIENCE", FOREVER)
 
 
 async def be_silent(home: Path, *wanted: tuple[str, dict[str, Any]]) -> str:

@@ -52,10 +52,14 @@ def begin(home: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def read_line(process: subprocess.Popen[str], words: str) -> str:
-    """Return the next line of standard error with `words`; whatever comes before may be anything."""
+def read_lines(process: subprocess.Popen[str], *words: str) -> list[str]:
+    """Return the next line of standard error with each of the words, whatever else comes and whichever comes first."""
     assert process.stderr is not None
-    return next(line for line in process.stderr if words in line)
+    found: dict[str, str] = {}
+    while len(found) < len(words):
+        line = next(process.stderr)
+        found |= {said: line for said in words if said in line and said not in found}
+    return [found[said] for said in words]
 
 
 UNREACHABLE = "cannot be reached: nothing listens there; trying again"
@@ -75,9 +79,8 @@ def test_who_waits_for_a_dead_or_silent_endpoint_is_told_on_standard_error(
         if command == "chat":
             process.stdin.write("hello\n")
             process.stdin.flush()
-        if endpoint_of is dead_endpoint:
-            assert read_line(process, UNREACHABLE).startswith(url)
-        line = read_line(process, "waiting for")
+        line, *refused = read_lines(process, "waiting for", *([UNREACHABLE] if endpoint_of is dead_endpoint else []))
+        assert all(said.startswith(url) for said in refused)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate()
     assert line.startswith(f"waiting for the model{' `m`' if model else ''} at {url}: no answer for 2 s")
@@ -90,7 +93,7 @@ def test_what_is_wrong_with_a_dead_endpoint_is_said_with_the_first_attempt_at_a_
 ) -> None:
     with dead_endpoint() as url:
         process = begin(home, url, "plan", *model, "hello")
-        line = read_line(process, UNREACHABLE)
+        (line,) = read_lines(process, UNREACHABLE)
         process.send_signal(signal.SIGINT)
         process.communicate()
     assert line.startswith(url)

@@ -51,7 +51,11 @@
       if (!answer.ok || mine !== asked) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.getElementById("turned");
-      if (mine !== asked || !next) return;
+      if (mine !== asked) return;
+      if (!next) { // it is still being worked out: a page that is opened then looks again as well
+        waiting = setTimeout(settle, 1000);
+        return;
+      }
       const items = [...list.querySelectorAll("[data-item]")], held = items.indexOf(document.activeElement?.closest("[data-item]"));
       for (const id of ["turned", "points", "figures", "rests", "turning"]) {
         const mineOf = document.getElementById(id), theirs = page.getElementById(id);
