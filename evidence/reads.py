@@ -75,7 +75,8 @@ class WantedField(NamedTuple):
 
     A read that was asked with the value is no evidence of it, unless `echoes` are, nor one of an event before which
     `is_written` says that the session wrote it. `only_looks` takes what looks returned, and nothing that a change did.
-    `owns` says which fields of a tool's results a person has declared since they were read.
+    `owns` says which fields of a tool's results a person has declared since they were read. `together` are the values
+    that go into one list with it, `codes` those of the person's words that are codes and that the call has beside it.
     """
 
     told: AbstractSet[str]
@@ -86,10 +87,12 @@ class WantedField(NamedTuple):
     is_written: Callable[[int], bool] = lambda seq: False
     only_looks: bool = False
     owns: Callable[[str], OwnFields] = lambda tool: ()
+    together: AbstractSet[Value] = frozenset()
+    codes: AbstractSet[str] = frozenset()
 
     @property
     def said(self) -> SaidText:
-        return self.told, self.wholes
+        return self.told, self.wholes, self.codes
 
 
 class OpenedRead(NamedTuple):
@@ -151,7 +154,7 @@ class Reads:
         of the same tool returned.
         """
         best: tuple[tuple[bool, bool, int], bool, Record, FoundValue] | None = None
-        listings = dict[tuple[str, str, bool], ToolListing]()
+        listings = dict[tuple[str, str, bool, bool], ToolListing]()
         for read in self._reads.values():
             index, whole = _find_index(read, value)
             places = index.find_places(value)
@@ -164,9 +167,12 @@ class Reads:
                 is_own = read.own == "all" or name in read.own or name in wanted.owns(read.tool)
                 if not wanted.gives(record, name, is_own):
                     continue
-                if (listing := listings.get((read.tool, name, whole))) is None:
+                key = read.tool, name, whole, is_own
+                if (listing := listings.get(key)) is None:
                     indexes = self._list_indexes(read.tool, whole=whole)
-                    listing = listings[read.tool, name, whole] = ToolListing.build(indexes, name, value, wanted.said)
+                    # Where others can write, one record more among those that are meant may be theirs.
+                    giving = {value, *wanted.together} if is_own else {value}
+                    listing = listings[key] = ToolListing.build(indexes, name, giving, wanted.said)
                 words, is_meant, is_open = listing.tell_apart(index, number, value, read.arguments)
                 rank = is_own, is_meant, len({one.value for one in record.fields} & wanted.beside)
                 if best is None or rank > best[0]:

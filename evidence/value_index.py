@@ -18,8 +18,8 @@ _MOST_NAMES = 64
 """Names of fields under which a value is looked at: for each of them all records of a tool are compared."""
 _MOST_COMPARED = 1024
 """Values that an index remembers having looked for among those that look like others."""
-SaidText = tuple[AbstractSet[str], AbstractSet[Value]]
-"""The person's words, and the values that they say as a whole."""
+SaidText = tuple[AbstractSet[str], AbstractSet[Value], AbstractSet[str]]
+"""The person's words, the values that they say as a whole, and those of the words that are codes of the call's too."""
 Told = tuple[AbstractSet[str], AbstractSet[Value]]
 """Words of the person's that stand in a record, and its fields that they say as a whole."""
 
@@ -78,21 +78,23 @@ _NOTHING: Told = (frozenset(), frozenset())
 
 class ToolListing(NamedTuple):
     """What tells the records of a tool apart that have a field of one name: the most words and whole values of the
-    person's that one of them holds and not every other does.
+    person's that one of them holds and not every other does; first of all codes that the call has beside.
 
     `told` are those that each record holds, by index and number; `common` and `shared` those that all of them hold.
-    `is_one` tells that all records with the most give the value that is looked for, `is_alone` that there is no other.
+    `is_one` tells that all records with the most give one of the values that are looked for, which one list takes;
+    `is_alone` that there is no other.
     """
 
     told: dict[tuple[int, int], Told]
     common: AbstractSet[str]
     shared: AbstractSet[Value]
-    most: tuple[int, int]
+    codes: AbstractSet[str]
+    most: tuple[int, int, int]
     is_one: bool
     is_alone: bool
 
     @classmethod
-    def build(cls, indexes: Sequence[ValueIndex], name: str, value: Value, said: SaidText) -> Self:
+    def build(cls, indexes: Sequence[ValueIndex], name: str, given: AbstractSet[Value], said: SaidText) -> Self:
         """Return what tells those records apart that have a field `name`; one of them has."""
         listed = [(index, index.names.get(name, set())) for index in indexes]
         told: dict[tuple[int, int], Told] = {
@@ -105,15 +107,22 @@ class ToolListing(NamedTuple):
         wholes = Counter(whole for _, held in told.values() for whole in held)
         common = {word for word, count in words.items() if count == total}
         shared = {whole for whole, count in wholes.items() if count == total}
-        marks = {key: (len(held[1] - shared), len(held[0] - common)) for key, held in told.items()}
-        most = max(marks.values(), default=(0, 0))
+        codes = said[2] - common
+        marks = {
+            key: (len(held[0] & codes), len(held[1] - shared), len(held[0] - common)) for key, held in told.items()
+        }
+        most = max(marks.values(), default=(0, 0, 0))
         giving = {
-            (id(index), number) for index in indexes for number, field in index.places.get(value, ()) if field == name
+            (id(index), number)
+            for index in indexes
+            for one in given
+            for number, field in index.places.get(one, ())
+            if field == name
         }
         is_one = all(key in giving for key, mark in marks.items() if mark == most)
         records = (index.records[number] for index, numbers in listed for number in numbers)
         first = next(records)
-        return cls(told, common, shared, most, is_one, all(record.fields == first.fields for record in records))
+        return cls(told, common, shared, codes, most, is_one, all(record.fields == first.fields for record in records))
 
     def tell_apart(self, index: ValueIndex, number: int, value: Value, asked: str) -> tuple[frozenset[str], bool, bool]:
         """Return the person's words that a record holds and not every other does, whether it is the one they mean, and
@@ -128,8 +137,8 @@ class ToolListing(NamedTuple):
             fields = index.records[number].fields
             itself = list_record_words(Record((), tuple(one for one in fields if one.value == value)))
             return frozenset(words - itself), bool(words) or asked.strip() in ("", "{}"), not words
-        mark = len(wholes - self.shared), len(words - self.common)
-        if mark == (0, 0) or mark != self.most:
+        mark = len(words & self.codes), len(wholes - self.shared), len(words - self.common)
+        if mark == (0, 0, 0) or mark != self.most:
             return frozenset(), False, not self.told
         if not self.is_one:
             return frozenset(), False, False

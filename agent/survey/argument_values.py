@@ -111,7 +111,7 @@ def _describe(leaf: Leaf, value: Value, role: Role, spec: ToolSpec, sources: Val
     text = write_leaf(leaf.given)
     model = ArgumentValue(leaf.path[:LONGEST], role, shorten_word(text), format_key(value), "unsaid")
     if isinstance(leaf.given, bool) or is_choice(leaf, spec):
-        return sources.describe_choice(model, leaf.given)
+        return sources.describe_choice(model, value, leaf.given)
     return sources.describe(model, value, text)
 
 

@@ -191,8 +191,9 @@ class ValueSources:
             found.append(_build(told, "said", self.said.messages[-1].seq, how, 1) if how else told)
         return found
 
-    def describe_choice(self, model: ArgumentValue, given: Json) -> ArgumentValue:
-        """Return one of a few values that the tool lists: said where the person says it, or what it is called.
+    def describe_choice(self, model: ArgumentValue, value: Value, given: Json) -> ArgumentValue:
+        """Return one of a few values that the tool lists: said where the person says it, or what it is called, and
+        found where the record that they mean has it in an own field of that name, so that it stays as it is.
 
         `recurring: true` is said by `recurring`, and `one_way` by `one way`. Else nobody said it: it carries
         nothing that was read, and takes a plan that names it, or a plain yes.
@@ -204,7 +205,10 @@ class ValueSources:
             spoken = {trim_text(message.words.pieces[at].text).casefold() for at in message.words.own}
             if spoken.issuperset(words):
                 return _build(model, "said", message.seq, " ".join(words), _EVERY)
-        return model
+        read = None if isinstance(given, bool) else self.find_in_reads(model, value, str(given))
+        if read is None or not (read.is_own and read.is_meant and self.want(model, value).measure_fit(read.field)):
+            return model
+        return _build_read(model, "found", read)
 
     @cached_property
     def is_asked(self) -> bool:
@@ -317,7 +321,11 @@ class ValueSources:
         gives = wanted.is_given_by if self.changes else _is_anywhere
         is_written = partial(may_have_written, self.state.written, value, text)
         beside = frozenset(self.values)
-        field = WantedField(told, self.said.wholes, beside, gives, echoes, is_written, not self.changes, self.owns)
+        owns, said, place = self.owns, self.said.wholes, _PLACES.sub("", model.path)
+        together = frozenset(one for path, one, _ in self.listed if _PLACES.sub("", path) == place)
+        # Where the person said another such, the call's own codes do not outweigh it.
+        codes = frozenset(one.normal for one in beside if one != value and not rivals and self.is_said_code(one))
+        field = WantedField(told, said, beside, gives, echoes, is_written, not self.changes, owns, together, codes)
         read = reads.find(value, text, field)
         if self.changes and (read is None or not read.is_meant) and (is_agreed or self.carries_over(value)):
             before = self.said_before
@@ -333,6 +341,10 @@ class ValueSources:
         if (needs_words and not read.words and not is_agreed) or (rivals and self.grave and self.changes):
             return read._replace(is_meant=False)
         return read
+
+    def is_said_code(self, value: Value) -> bool:
+        """Whether a value is the code of a thing that the person has said in this conversation."""
+        return is_identifier(value) and any(one.find(value, value.normal) for one in (self.said, self.said_before))
 
     def want(self, model: ArgumentValue, value: Value, *, is_agreed: bool = False) -> WantedValue:
         """Return a value as a record has to give it."""

@@ -241,7 +241,7 @@ class _Fit(Struct, frozen=True, dict=True):
             case "equals" | "at_most":
                 return value.source != "unclear" or value.key in self.list_said_keys(term) or term.rule == "at_most"
             case _:
-                if value.role == "choice" and value.source != "said":
+                if value.role == "choice" and value.source not in ("said", "found"):
                     # A plan names what is chosen.
                     return False
                 return value.source != "unclear" and value.key not in _TRUTHS
