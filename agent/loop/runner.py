@@ -21,7 +21,7 @@ from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.executor import RUNTIME_LOST
 from foregate.agent.loop.internal_calls import CUTS, build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.reconcile import reconcile_remote_calls, resume
-from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
+from foregate.agent.loop.unmet import UNKNOWN_WAY, explain_unmet
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session
 from foregate.agent.session.session_log import fold_session
@@ -197,7 +197,7 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
         if promised:
             why = "the model only said what it would do, and nothing ran"
             return await session.end_task("blocked", text, blocker=why, need="another model or request")
-        remark, unmet = build_remark(task, text, session.policy, cut), find_unmet(session, task)
+        remark, unmet = build_remark(task, text, session.policy, cut), await explain_unmet(session, task)
         if unmet is None and cut:
             return await session.end_task("blocked", text, remark=remark, blocker=cut, need=_WHOLE)
         if unmet is None:
@@ -220,7 +220,7 @@ async def finish_turn(session: Session) -> RunResult | None:
     if choice == "more":
         await session.record_message(words)
     elif task.stuck and not choice:
-        unmet = find_unmet(session, task)
+        unmet = await explain_unmet(session, task)
         return await session.end_task("blocked", blocker=task.stuck, need=unmet.need if unmet else UNKNOWN_WAY)
     if futile := describe_futile_call(task, session.policy):
         return await session.end_task("blocked", blocker=futile, need="words on how to go on, or another request")

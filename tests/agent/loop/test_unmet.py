@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import foregate
+from foregate import load_policy
 from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.session.result import RunResult
@@ -125,3 +127,104 @@ async def test_a_model_that_sends_a_denied_call_again_ends_the_task_with_what_wo
     steps = [calls(TO_BEN, text=TALK), calls(TO_BEN, text=TALK)]
     outcome = await end(tmp_path, f"Send a mail to {BEN}.", *steps, policy=ruled(rule))
     assert (outcome.status, outcome.report.need) == ("blocked", "other rules in the policy (rules.list)")
+
+
+ACCOUNT = "GB29NWBK60161331926819"
+LAMP = "Look at the orders and refund the one with the red lamp."
+UNCRITICISED = policy_with({"critique.mode": "off"})
+
+
+class Shop:
+    """A listing whose fields nobody declared, refunds and payments; `done` is what they were called with."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        lamp = {"id": "o-1702", "item": "red lamp", "iban": ACCOUNT, "mail": "kim@lake.example"}
+
+        @foregate.tool(read_only=True)
+        def orders(where: str = "") -> str:
+            return json.dumps([{"id": "o-1701", "item": "blue bike", "iban": "-", "mail": "-"}, lamp])
+
+        @foregate.tool(effect="send", external=True, reversible=False, targets={"order_id": "other"})
+        def refund(order_id: str) -> str:
+            self.done.append(order_id)
+            return "done"
+
+        @foregate.tool(effect="send", external=True, reversible=False, targets={"iban": "other"})
+        def refund_to(iban: str) -> str:
+            self.done.append(iban)
+            return "done"
+
+        @foregate.tool(effect="delete", external=True, reversible=False, high_impact=True, targets={"name": "other"})
+        def remove_list(name: str) -> str:
+            self.done.append(name)
+            return "done"
+
+        self.tools = [orders, refund, refund_to, remove_list]
+
+
+async def leave(folder: Path, shop: Shop, say: str, *wanted: Any, policy: Policy = UNCRITICISED) -> RunResult:
+    """Return the outcome of a request with nobody there, in which the model makes these calls."""
+    model = ScriptedModel([*map(calls, wanted), says("So it is.")])
+    async with foregate.Agent(model=model, tools=shop.tools, workspace=folder, policy=policy, log=MemoryLog()) as agent:
+        return await agent.run(say)
+
+
+def read_line(result: RunResult) -> str:
+    """Return the line of the policy that the end of a task names."""
+    return result.report.need.partition("add `")[2].partition("` to the policy")[0]
+
+
+def apply_line(folder: Path, line: str) -> Policy:
+    """Return the policy with a line in the user's file, as people would put it there."""
+    file = folder / "policy.yaml"
+    file.write_text(f"version: 1\ncritique: {{mode: 'off'}}\n{line}\n")
+    return load_policy(file)
+
+
+@pytest.mark.parametrize(
+    ("say", "wanted", "key"),
+    [
+        (LAMP, [("orders", {}), ("refund", {"order_id": "o-1702"})], "sources"),
+        ("Remove the list summer.", [("remove_list", {"name": "summer"})], "rules"),
+    ],
+)
+async def test_with_nobody_there_the_end_names_the_line_of_the_policy_that_lets_the_call_run(
+    tmp_path: Path, say: str, wanted: list[Any], key: str
+) -> None:
+    shop = Shop()
+    outcome = await leave(tmp_path, shop, say, *wanted)
+    line = read_line(outcome)
+    assert (outcome.status, shop.done, line.partition(":")[0]) == ("blocked", [], key)
+    outcome = await leave(tmp_path, shop, say, *wanted, policy=apply_line(tmp_path, line))
+    assert (outcome.status, shop.done) == ("completed", [*wanted[-1][1].values()])
+
+
+@pytest.mark.parametrize(
+    ("say", "wanted"),
+    [
+        (
+            "Look at the orders and refund the red lamp.",
+            [("orders", {}), ("refund_to", {"iban": ACCOUNT})],
+        ),
+        ("Look at the orders and refund to kim.", [("orders", {}), ("refund_to", {"iban": "kim@lake.example"})]),
+        ("Look at the orders and refund one.", [("orders", {}), ("refund", {"order_id": "o-1702"})]),
+        (LAMP, [("orders", {"where": "https://shop.example/a"}), ("refund", {"order_id": "o-1702"})]),
+        ("Remove a list.", [("orders", {}), ("remove_list", {"name": "summer [a-z]*"})]),
+    ],
+    ids=["account", "address", "no record meant", "read from an address", "pattern"],
+)
+async def test_no_line_is_named_that_would_free_what_others_can_write(
+    tmp_path: Path, say: str, wanted: list[Any]
+) -> None:
+    outcome = await leave(tmp_path, shop := Shop(), say, *wanted)
+    assert not shop.done
+    assert outcome.status == "blocked"
+    assert read_line(outcome) == ""
+    assert "a person must be asked; no line of the policy is safe for it" in outcome.report.need
+
+
+async def test_where_a_person_is_there_no_line_is_named(tmp_path: Path) -> None:
+    steps = [calls(TO_ANN, text=TALK), says("Ok.")]
+    outcome = await end(tmp_path, "Send a mail to Ann.", *steps, replies=["no"])
+    assert "policy" not in outcome.report.need

@@ -44,6 +44,8 @@ def format_recap(session: Session, events: Sequence[Event], width: int, hints: H
         said = asked if len(asked) <= _LONGEST else f"{asked[:_LONGEST]}…"
         yield from format_labelled("asked", said.replace("\n", " "), width)
         yield from format_labelled("ended" if work.ended is not None else "open", _describe_end(session, work), width)
+        if isinstance(work.ended, TaskEnded) and work.ended.status == "blocked":
+            yield from format_labelled("needs", work.ended.report.need, width)
     if session.state.by is not None and session.log.is_taken_over:
         yield from format_labelled("run by", f"{session.state.by}, until now", width)
     if work.is_worth_a_summary:
