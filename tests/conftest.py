@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from foregate.agent.models.scripted import ScriptedModel, Step
 from foregate.agent.sandbox.probe import Probe
@@ -26,7 +26,10 @@ from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process that tests start would compile Foregate anew
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and so it would be by what tests start
-settings.register_profile("foregate", deadline=None, max_examples=40)
+# What is drawn changes with its test alone, so that a run fails only by what changed; and no time is measured.
+settings.register_profile(
+    "foregate", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("foregate")
 gc.disable()
 

@@ -17,7 +17,7 @@ from foregate.gates.support.blind_planner import KEY
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import compare_looking, resurvey
 from foregate.policy.source.strict_yaml import Data, Path
-from foregate.policy.source.values import compare_policies, replace_values
+from foregate.policy.source.values import compare_policies, mark_moved, replace_values
 from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
 from foregate.schemas.tool_call import CallFacts, Survey
 from foregate.schemas.tool_spec import Catalogue
@@ -348,7 +348,8 @@ class PolicyComparison:
         if path not in self._back:
             policy = None
             with suppress(ValueError):
-                policy = replace_values(self.after, {path: self.differences[path][0]})
+                before = self.differences[path][0]
+                policy = mark_moved(replace_values(self.after, {path: before}), self.after, path, before)
             self._back[path] = (
                 (policy, build_prelude(policy, self.catalogue, keeps_rows=False)) if policy is not None else None
             )
