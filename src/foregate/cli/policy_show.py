@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.policy.source.layers import Layer
     from foregate.schemas.event import Event
+    from foregate.schemas.event_body import ToolFinished
     from foregate.schemas.strict_json import Json
     from foregate.schemas.tool_spec import ToolSpec
     from foregate.tuning.lint import Known
@@ -70,18 +71,25 @@ def list_sources(
         Column("reads", "number", head="READ"),
         Column("by", head="SAID BY", show=lambda row: row["by"] or "nobody"),
         Column("own", "texts", head="OWN", show=lambda row: ", ".join(row["own"]) or "-"),
+        Column("missing", "texts", head="IN NO RECORD", show=lambda row: ", ".join(row["missing"]) or "-"),
         Column("destination", head="SENDS TO", show=lambda row: row["destination"] or "-"),
     )
     with open_home_log() as log:
         name = run_async(find_session(log, session))
         events = run_async(log.read(name, kinds=(*LAYING, "tool_started", "tool_finished")))
     policy, catalogue = InForce.of(events).require()
-    rows = build_source_rows(catalogue, restore_policy(dict(policy)), Counter(_list_reads(events)))
+    reads = list(_list_reads(events))
+    rows = build_source_rows(
+        catalogue, restore_policy(dict(policy)), Counter(read.tool for read in reads), collect_fields(reads)
+    )
     show_list(Listing("tool", columns), rows, Forms(as_json=as_json))
 
 
-def build_source_rows(catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapping[str, int]) -> list[dict[str, Json]]:
-    """Return a row for each tool that was read or is declared, and for each entry of no tool there is."""
+def build_source_rows(
+    catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapping[str, int], seen: Mapping[str, Container[str]] = {}
+) -> list[dict[str, Json]]:
+    """Return a row for each tool that was read or is declared, and for each entry of no tool there is. `seen` are the
+    fields of what each tool returned, so that an own field that no record had is named as missing."""
     from foregate.policy.risk.declared import find_declarer, find_own_fields, has_own_destination
 
     rows: list[dict[str, Json]] = []
@@ -93,19 +101,33 @@ def build_source_rows(catalogue: Iterable[ToolSpec], policy: Policy, reads: Mapp
         destination = "own" if has_own_destination(spec, policy) else ""
         if reads.get(spec.name, 0) or (by and spec.provenance != "builtin"):
             fields: list[Json] = [own] if isinstance(own, str) else [*own]
-            rows.append(_build_source_row(spec.name, reads.get(spec.name, 0), by, fields, destination))
+            missing = [one for one in fields if own != "all" and spec.name in seen and one not in seen[spec.name]]
+            rows.append(_build_source_row(spec.name, reads.get(spec.name, 0), by, fields, destination, missing))
     known = {name for spec in specs for name in (spec.name, spec.provenance)}
     unknown = "policy, for a tool that is not there"
     rows += [_build_source_row(name, 0, unknown, [], "") for name in policy.sources if name not in known]
     return rows
 
 
-def _build_source_row(tool: str, reads: int, by: str, own: list[Json], destination: str) -> dict[str, Json]:
-    return {"tool": tool, "reads": reads, "by": by, "own": own, "destination": destination}
+def _build_source_row(
+    tool: str, reads: int, by: str, own: list[Json], destination: str, missing: Sequence[Json] = ()
+) -> dict[str, Json]:
+    return {"tool": tool, "reads": reads, "by": by, "own": own, "missing": [*missing], "destination": destination}
 
 
-def _list_reads(events: Iterable[Event]) -> Iterator[str]:
-    """Yield the tool of each look that returned something from outside the workspace."""
+def collect_fields(reads: Iterable[ToolFinished]) -> dict[str, set[str]]:
+    """Return the names of the fields in the records that each tool returned."""
+    from foregate.evidence.records import read_records
+
+    found: dict[str, set[str]] = {}
+    for read in reads:
+        names = {one.name for record in read_records(read.content) for one in record.fields}
+        found.setdefault(read.tool, set()).update(names)
+    return found
+
+
+def _list_reads(events: Iterable[Event]) -> Iterator[ToolFinished]:
+    """Yield the end of each look that returned something from outside the workspace."""
     from foregate.schemas.event_body import ToolFinished, ToolStarted
     from foregate.schemas.tool_call import Origin
 
@@ -115,7 +137,7 @@ def _list_reads(events: Iterable[Event]) -> Iterator[str]:
         if isinstance(body, ToolStarted) and body.side_effect == "pure":
             looks.add(body.call)
         elif isinstance(body, ToolFinished) and body.ok and body.call in looks and body.origin is Origin.EXTERNAL:
-            yield body.tool
+            yield body
 
 
 @app.command("check")
@@ -131,7 +153,8 @@ def check(file: File, as_json: options.AsJson = False) -> None:
     try:
         text = read_text(named, kind="policy")
         problems = check_text(str(named), named.name, text)
-        warnings = [] if problems else list_surprises(build_layer(str(named), named.name, text))
+        layer = build_layer(str(named), named.name, text)
+        warnings = [] if problems else [*list_surprises(layer), *list_idle_sources(layer)]
     except PolicyError as error:
         problems = [str(error)]
     if as_json:
@@ -141,6 +164,19 @@ def check(file: File, as_json: options.AsJson = False) -> None:
         if not problems:
             options.print_text(f"{file}: usable")
     raise typer.Exit(USAGE if problems else COMPLETED)
+
+
+def list_idle_sources(layer: Layer) -> Iterator[str]:
+    """Yield a sentence for each entry of `sources` for a built-in tool that takes no address."""
+    from foregate.agent.tools.builtin import builtin_tools
+    from foregate.agent.workspace.workspace import MemoryWorkspace
+    from foregate.policy.source.load import layer_policy
+
+    policy = layer_policy(layer).policy
+    tools = builtin_tools(MemoryWorkspace({}), policy, memory=Path("memory")) if policy.sources else []
+    idle = {tool.spec.name for tool in tools if not tool.spec.may_need_somebody}
+    why = "a built-in tool without an address is judged by what it touches, not by who wrote what it returns"
+    yield from (f"`sources.{name}` changes nothing: {why}" for name in policy.sources if name in idle)
 
 
 @app.command("new")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.workspace.confinement import find_tier
-from foregate.policy.source.load import default_policy
+from foregate.evidence.reads import find_origin
+from foregate.policy.source.load import check_text, default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
+from foregate.schemas.tool_call import Origin
 from tests.agent.tools.mcp.conftest import Bench
+from tests.docs.pages import DOCS, text_of
 from tests.events import bodies
 from tests.npm import install_packages
 
@@ -66,6 +71,18 @@ async def test_the_time_server_is_undeclared_until_the_policy_says_it_observes(b
     (told,) = bodies(events, ToolFinished)
     assert '"timezone": "UTC"' in told.content
     assert told.origin == "external"
+
+
+async def test_what_the_time_server_returns_is_its_own_as_the_page_says(bench: Bench) -> None:
+    bench.serve({"time": python("mcp_server_time", "--local-timezone", "UTC")})
+    await bench.pin()
+    (shown,) = re.findall(r"(?ms)^sources:\n.*?(?=^```)", text_of(DOCS / "how-to" / "use-mcp-servers.md"))
+    assert check_text("page", "page", shown) == []
+    keys = {"tools": {"time.get_current_time": QUIET}, **YAML(typ="safe", pure=True).load(shown)}
+    call = calls(("time.get_current_time", {"timezone": "UTC"}))
+    events, _ = await bench.play(call, says("noon"), keys=keys)
+    (started,), (told,) = bodies(events, ToolStarted), bodies(events, ToolFinished)
+    assert (started.own, find_origin(started, told)) == ("all", Origin.WORKSPACE)
 
 
 @pytest.fixture
