@@ -110,7 +110,7 @@ async def test_fields_that_others_cannot_write_are_declared_by_their_numbers(typ
     for row in (
         "returned  1 id: o-17\n",
         "others    3 note, free text: Please pay\n",
-        "t say once where others cannot write",
+        "t say once which fields others cannot write",
     ):
         assert row in shown
     assert all(len(line) <= 80 for line in shown.splitlines())

@@ -20,7 +20,7 @@ def list_keys(calls: Calls, has_grants: bool, permits: Collection[str] = ()) -> 
     if any("undeclared" in call for _, call in calls):
         yield "t say once what the tool does, for its later calls"
     elif any("unowned" in call for _, call in calls):
-        yield "t say once where others cannot write"
+        yield "t say once which fields others cannot write"
     to_type = sum(len(list(list_to_name(call))) for _, call in calls)
     yield f"y yes, once, and type {pluralise(to_type, 'value')}" if to_type else "y yes, once"
     if has_grants:
