@@ -32,10 +32,9 @@ from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import TurnJudged
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.log.temporary_file import open_folder
+from foregate.telemetry.log.temporary_file import FileBlobs, open_folder
 
 median = statistics.median
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from foregate.evidence.records import Record, list_record_words
-from foregate.schemas.lookalike import is_lookalike
-from foregate.schemas.value import Value
+from foregate.schemas.value import Value, is_lookalike
 
 _SHORTEST_NAME, _LONGEST_NAME = 5, 60
 """Characters of what a person would type to name a record: no answer such as `y`, `all` or `yes` is one."""

@@ -15,6 +15,10 @@ from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import SentCall, ToolCall
 
+BlockKind = Literal["parallel", "sequential"]
+_KINDS = ("parallel", "sequential")
+_DEEPEST = 16
+
 
 class WireMessage(Noun, frozen=True):
     """What an endpoint said beside the words and the calls that every endpoint has.
@@ -80,11 +84,6 @@ def _map_value(value: Json, change: Callable[[str], str]) -> Json:
     if isinstance(value, Mapping):
         return {key: _map_value(item, change) for key, item in value.items()}
     return [_map_value(item, change) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-BlockKind = Literal["parallel", "sequential"]
-_KINDS = ("parallel", "sequential")
-_DEEPEST = 16
 
 
 class Block(Struct, frozen=True, gc=False):

@@ -21,6 +21,10 @@ from foregate.schemas.value import read_value
 EffectName = Literal[
     "observation", "create", "edit", "move", "delete", "commit", "send", "execute", "administer", "unknown"
 ]
+BoundRule = Literal["equals", "at_most", "contains", "free"]
+"""How a value may be; `at_most` is a sum over all uses of the step."""
+# "[0]" in "items[0].price": a term holds for each item, so places are taken out before names are compared.
+_PLACE = compile_late(r"\[\d+\]")
 
 
 class Criterion(BaseModel):
@@ -169,10 +173,6 @@ class SharedUses(Noun, frozen=True):
     said: Mapping[str, int] = field(default_factory=dict)
 
 
-BoundRule = Literal["equals", "at_most", "contains", "free"]
-"""How a value may be; `at_most` is a sum over all uses of the step."""
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -222,10 +222,6 @@ class BlindPlan(PlanHead):
 
     planned_steps: list[BlindStep]
     flows: list[BlindFlow]
-
-
-# "[0]" in "items[0].price": a term holds for each item, so places are taken out before names are compared.
-_PLACE = compile_late(r"\[\d+\]")
 
 
 def list_leaves(arguments: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

@@ -14,6 +14,9 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import Json
 
+ANY = "*"
+"""In `ForeignTool.idle`: whatever the value is, it means nothing."""
+
 
 class ResourceKind(StrEnum):
     """The kinds of things; `process` is a command's argument vector."""
@@ -217,10 +220,6 @@ def hash_definition(spec: ToolSpec) -> str:
 def hash_catalogue(catalogue: Iterable[ToolSpec]) -> str:
     """Return the SHA-256 over the recorded form of a catalogue."""
     return strict_json.digest([strict_json.dump(spec) for spec in catalogue])
-
-
-ANY = "*"
-"""In `ForeignTool.idle`: whatever the value is, it means nothing."""
 
 
 class ForeignTool(Struct, frozen=True):

@@ -32,6 +32,10 @@ _MARKUP = """
 """
 MARKUP = frozenset(_MARKUP.split())
 """Tags of HTML that stand in words; they call nothing unless a tool or a service has the name."""
+_TABLES = ("tags", "services", "tools", "parameters")
+_LISTED = ", ".join(f"`{name}`" for name in _TABLES)
+_POLICYS = "execute_command"
+"""The tag that the policy gives to a shell or to a single program, so that no table of names can."""
 
 
 class ParsedResponse(Struct, frozen=True):
@@ -91,12 +95,6 @@ class Dialect(ReadableDialect, Protocol):
 
     def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return the answers to calls, (tool name, JSON object text) each, as one text; nothing in it can be a call."""
-
-
-_TABLES = ("tags", "services", "tools", "parameters")
-_LISTED = ", ".join(f"`{name}`" for name in _TABLES)
-_POLICYS = "execute_command"
-"""The tag that the policy gives to a shell or to a single program, so that no table of names can."""
 
 
 class Names(Struct, frozen=True):

@@ -32,6 +32,9 @@ _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
 _ANYWHERE = 10**9
 """The line of a hunk that stands below a line it names: its lines must then be the only ones of their kind."""
+_NO_NAMES = Names()
+_PATCH = ("input", "patch")
+"""What the one argument of `apply_patch` is called."""
 
 
 class PatchCall(Struct, frozen=True):
@@ -89,11 +92,6 @@ def build_diff(body: Sequence[str]) -> Iterator[str]:
 
 def _is_whole(diff: str) -> bool:
     return not diff.endswith("***")
-
-
-_NO_NAMES = Names()
-_PATCH = ("input", "patch")
-"""What the one argument of `apply_patch` is called."""
 
 
 class TakenCall(Struct, frozen=True):

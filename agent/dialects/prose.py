@@ -41,6 +41,31 @@ _ANSWER = compile_late(
 )
 # "**Fin".
 _MAYBE_ANSWER = compile_late(r"(?=[^\n]{0,63}\Z)[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
+_SHOWN = 60
+_NAME = r"[^\W\d][\w.:-]*+"
+# "</answer>", "`$result_of_step_1.path`".
+_TOKEN = compile_late(
+    rf"(?P<between>[\s\"'.,;]++)|</?(?P<tag>{_NAME})(?:\s[^<>]*+)?/?>"
+    r"|`?\$(?P<result>result_of_step_[0-9]{1,9})(?:\.[A-Za-z_]\w*+|\[[0-9]{1,6}\])*+(?!\w)`?"
+)
+# "</ans", "$result_of".
+_BEGUN = compile_late(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
+"""What may become a tag or the name of a result."""
+# "<answer>".
+_OPENING = compile_late(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
+_ANSWERS = frozenset(
+    ["answer", "final", "final_answer", "finalanswer", "output", "reply", "response", "summary", "message"]
+)
+"""Tags in which models put what they answer, so that what stands in them are words."""
+_WORDS = MARKUP | _ANSWERS
+_CALLS = frozenset([GENERIC, "function_call", "function_calls", "invoke", "tool_call", "tool_calls", "tool_use"])
+"""Tags in which models put a call, whatever the tool."""
+# "read_file".
+_WORD = compile_late(_NAME)
+_CALLED = compile_late(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
+"""Where a call has the name of its tool: `"name": "Bash"`, `<bash>`, `<function=bash>`."""
+_NAMED = "a result has a name only in the arguments of a call, so make that call or answer in words"
+_TAGGED = "call a tool that is offered, or answer in words, with markup in a code block"
 
 
 def note_cut(mark: str, rest: str, why: str) -> list[str]:
@@ -238,33 +263,6 @@ class Prose:
             return
         self._words.add(window.skip(inline.line + 1))
         yield from self._read_fenced(run)
-
-
-_SHOWN = 60
-_NAME = r"[^\W\d][\w.:-]*+"
-# "</answer>", "`$result_of_step_1.path`".
-_TOKEN = compile_late(
-    rf"(?P<between>[\s\"'.,;]++)|</?(?P<tag>{_NAME})(?:\s[^<>]*+)?/?>"
-    r"|`?\$(?P<result>result_of_step_[0-9]{1,9})(?:\.[A-Za-z_]\w*+|\[[0-9]{1,6}\])*+(?!\w)`?"
-)
-# "</ans", "$result_of".
-_BEGUN = compile_late(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
-"""What may become a tag or the name of a result."""
-# "<answer>".
-_OPENING = compile_late(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
-_ANSWERS = frozenset(
-    ["answer", "final", "final_answer", "finalanswer", "output", "reply", "response", "summary", "message"]
-)
-"""Tags in which models put what they answer, so that what stands in them are words."""
-_WORDS = MARKUP | _ANSWERS
-_CALLS = frozenset([GENERIC, "function_call", "function_calls", "invoke", "tool_call", "tool_calls", "tool_use"])
-"""Tags in which models put a call, whatever the tool."""
-# "read_file".
-_WORD = compile_late(_NAME)
-_CALLED = compile_late(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
-"""Where a call has the name of its tool: `"name": "Bash"`, `<bash>`, `<function=bash>`."""
-_NAMED = "a result has a name only in the arguments of a call, so make that call or answer in words"
-_TAGGED = "call a tool that is offered, or answer in words, with markup in a code block"
 
 
 def refuse_bare_markup(response: ModelResponse, known: AbstractSet[str] | None = None) -> ModelResponse:

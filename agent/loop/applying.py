@@ -23,14 +23,22 @@ from foregate.agent.loop.stored_changes import (
     check_changes,
     keep_changes,
     load_changes,
+    name_paths,
 )
-from foregate.agent.tools.declaration import build_change_record
+from foregate.agent.tools.builtin_tool import build_change_record
 from foregate.agent.workspace.directory import EMPTY
 from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.path_state import Conflict, PlacementFailed, Source, Step, is_at, is_between
+from foregate.agent.workspace.path_state import (
+    Conflict,
+    PlacementFailed,
+    Source,
+    Step,
+    clear_staging,
+    is_at,
+    is_between,
+)
 from foregate.agent.workspace.placement import Placement
-from foregate.agent.workspace.staging import clear_staging
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.plan import NOT_DONE
 from foregate.schemas.errors import ForegateError, SyncError, WorkspaceError
@@ -38,8 +46,6 @@ from foregate.schemas.sandbox import PathChange, PathState
 from foregate.schemas.tool_call import Change, ToolResult
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
-_NAMED = 20
-"""Paths a text names at most."""
 _SAID = dict.fromkeys(("", NOT_DONE, PARTLY_DONE), "not all could be brought back; look before you continue")
 """What is said where some changes stay, though all were to be applied or none."""
 
@@ -250,7 +256,7 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
     def is_left() -> bool:
         if moved := _find_moved(workspace, stored, steps):
             raise WorkspaceError(
-                f"{_name_paths(moved)} changed since; undo what came after it first, or change it by hand"
+                f"{name_paths(moved)} changed since; undo what came after it first, or change it by hand"
             )
         return True
 
@@ -265,7 +271,7 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
 
     def check_possible() -> None:
         if stored.lost:
-            raise WorkspaceError(f"no copy was kept of {_name_paths(stored.lost)}; change it by hand")
+            raise WorkspaceError(f"no copy was kept of {name_paths(stored.lost)}; change it by hand")
         needed = {step.then.hash for step in steps if step.is_staged}
         for hash_ in (needed | {image.attributes for image in stored.images}) - {""}:
             place.blobs.get(hash_)
@@ -278,18 +284,8 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
         _place_back(place, kept, stored, chosen, again=broke_off or len(chosen) < len(steps))
 
     words = f"take back what was changed at {len(steps)} paths"
-    words += f", {_name_paths(stored.unlinked)} without {HARD_LINKS}" if stored.unlinked else ""
+    words += f", {name_paths(stored.unlinked)} without {HARD_LINKS}" if stored.unlinked else ""
     return UndoStep(words, "what was applied", is_left, is_back, check_possible, take_back, is_midway)
-
-
-def name_parted(place: Snapshots, kept: str) -> str:
-    """Return which files of changes that were applied have no further names any more, as a line; "" for none."""
-    parted = load_changes(place.blobs, kept).parted
-    return f"\nnot kept: {HARD_LINKS} of {_name_paths(parted)}" if parted else ""
-
-
-def _name_paths(paths: Sequence[str]) -> str:
-    return ", ".join(f"`{path[:80]}`" for path in paths[:_NAMED]) + " and more" * (len(paths) > _NAMED)
 
 
 def _build_result(
@@ -308,7 +304,7 @@ def _build_result(
         error, made = NOT_DONE, []
     else:
         error = PARTLY_DONE
-    more = "; ".join(filter(None, (why, f"left as they are: {_name_paths(left)}" if left else "")))
+    more = "; ".join(filter(None, (why, f"left as they are: {name_paths(left)}" if left else "")))
     return replace(_report(made), ok=not error, content=f"{said[error]}{more and f' ({more})'}", error=error)
 
 

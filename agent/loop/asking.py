@@ -19,6 +19,11 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import LearningModel
 from foregate.schemas.tool_spec import ToolSpec
 
+_SHORTENED = 3
+"""Times one request is shortened because it was refused as too long; where the refusal has numbers once is enough."""
+_ANSWER = 8
+"""One part in so many of what an endpoint takes is left for the answer."""
+
 
 def describe_open_trouble(state: SessionState) -> list[str]:
     """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
@@ -26,12 +31,6 @@ def describe_open_trouble(state: SessionState) -> list[str]:
     if state.task is not None:
         found.update({key: f"{what}: {state.task.why[key]}" for key, what in state.task.trouble.items()})
     return [format_line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
-
-
-_SHORTENED = 3
-"""Times one request is shortened because it was refused as too long; where the refusal has numbers once is enough."""
-_ANSWER = 8
-"""One part in so many of what an endpoint takes is left for the answer."""
 
 
 async def request_response(session: Session, *, words_only: bool) -> ModelResponse:

@@ -19,6 +19,9 @@ from foregate.schemas.judgement import Standing
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, ToolCall
 
+GIVEN_UP = "what waited for your answer is given up, and nothing of it ran"
+"""What a person is told whose message came while a question was open."""
+
 
 async def cancel_open_task(session: Session, who: str = PERSON) -> RunResult:
     """End the task in hand because somebody cancelled it; every call of it is answered."""
@@ -59,10 +62,6 @@ def draft_answer(call: ToolCall, facts: CallFacts | None, code: AnswerCode, mess
     target, change = (facts.target, facts.changes) if facts else ("", False)
     more = {"ruling": "not_run", "target": target, "change": change, **more}
     return Draft(CallAnswered(call=call.id, tool=call.name[:128], code=code, message=message, **more), "foregate")
-
-
-GIVEN_UP = "what waited for your answer is given up, and nothing of it ran"
-"""What a person is told whose message came while a question was open."""
 
 
 async def finish_steps(session: Session, steps: Coroutine[None, None, RunResult]) -> RunResult:

@@ -33,6 +33,11 @@ from foregate.schemas.tool_spec import Effect, ResourceKind
 
 _GONE = "the sandbox in which this ran is gone, and nothing of it was kept; send it again if still wanted"
 _NOTHING = "Nothing of what it did was kept."
+T = TypeVar("T")
+_ENDED = "the process ended before this was done; send it again if still wanted"
+_FREE = nullcontext()
+"""For a call that waits for no sandbox."""
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 
 
 async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInHand) -> None:
@@ -92,14 +97,6 @@ def _draft_refusal(
     observed = RemedyResult(tool=facts.call.name, arguments={}, ok=ended.body.ok, output=output)
     more = {"ruling": verdict.standing.value, "gate": verdict.gate, "observed": observed}
     return draft_answer(facts.call, facts, ruling.code, f"{ruling.message}. {_NOTHING}", **more)
-
-
-T = TypeVar("T")
-
-_ENDED = "the process ended before this was done; send it again if still wanted"
-_FREE = nullcontext()
-"""For a call that waits for no sandbox."""
-_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 
 
 async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | None) -> RunResult | None:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.left_locks import remove_left_locks
 from foregate.agent.loop.snapshots import Snapshots
-from foregate.agent.session.call_runner import CallRunner, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
+from foregate.agent.session.turn_builder import CallRunner, PrefetchedResult
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.cancelled_work import run_to_end
 from foregate.agent.workspace.confined_program import allow_programs

@@ -8,9 +8,9 @@ from typing import Self
 from msgspec.structs import replace
 
 from foregate.agent.loop.machine_runner import MachineRunner
-from foregate.agent.session.call_runner import PrefetchedResult
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import PrefetchedResult
 from foregate.evidence.state.dataflow import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState, build_checks, build_observations
 from foregate.gates.postlude import judge_answer

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.applying import apply_changes, find_conflicts, keep_images, name_parted
+from foregate.agent.loop.applying import apply_changes, find_conflicts, keep_images
 from foregate.agent.loop.executor import CANCELLED, CallExecutor, check_permit, draft_finish, draft_unknown
 from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.stored_changes import name_parted
 from foregate.agent.session.result import CallNotStarted
 from foregate.agent.session.session import Session
 from foregate.agent.survey.sandboxed import ChangeSurveyor
@@ -95,7 +96,7 @@ async def _apply(
     except WorkspaceError as error:
         # All of it was brought back.
         applied = ToolResult(False, str(error), error=_name_error(error))
-    lost = name_parted(place, images) if applied.ok else ""
+    lost = name_parted(place.blobs, images) if applied.ok else ""
     result = applied if applied.unknown else build_result(ended.body, applied, lost)
     if not result.unknown:
         elapsed = ended.body.duration + (time.monotonic_ns() - clock) // 1_000_000

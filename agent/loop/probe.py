@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 
 from foregate.agent.loop.snapshots import Snapshots
-from foregate.agent.tools.declaration import build_change_record
+from foregate.agent.tools.builtin_tool import build_change_record
 from foregate.agent.tools.files import edit_file, write_file
 from foregate.agent.tools.folders import GONE
 from foregate.agent.tools.git import get_literal_paths, refuse_filters, refuse_nested

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.applying import go_on_or_back, name_parted
+from foregate.agent.loop.applying import go_on_or_back
 from foregate.agent.loop.executor import draft_finish
 from foregate.agent.loop.left_locks import remove_left_locks
 from foregate.agent.loop.machine_runner import build_result
 from foregate.agent.loop.probe import SAID, probe_call
 from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.stored_changes import name_parted
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.cancelled_work import run_to_end
 from foregate.agent.workspace.confinement import hold_turn
@@ -144,7 +145,7 @@ async def reconcile_calls(session: Session, *, ask: bool = True) -> list[Reconci
 
 async def reconcile_remote_calls(session: Session) -> None:
     """Ask a runtime for the outcome of calls where it is unknown, if it answers now."""
-    if session.state.parked and any(spec.is_elsewhere for spec in session.catalogue.values()):
+    if any(spec.is_elsewhere for spec in session.catalogue.values()):
         await reconcile_calls(session)
 
 
@@ -185,7 +186,7 @@ async def _finish_applying(session: Session, started: ToolStarted, events: Seque
     except (SyncError, WorkspaceError):
         return None
     await run_to_end(discard_sandbox, SandboxedChanges(upper=ended.upper))
-    return build_result(ended, applied, name_parted(place, started.images) if applied.ok else "")
+    return build_result(ended, applied, name_parted(place.blobs, started.images) if applied.ok else "")
 
 
 def _find_start(started: ToolStarted, events: Sequence[Event]) -> int:

@@ -137,7 +137,8 @@ async def ask_model(session: Session) -> RunResult | None:
     task = session.state.running_task
     await session.update_catalogue()
     await session.update_permissions()
-    await reconcile_remote_calls(session)
+    if session.state.parked:
+        await reconcile_remote_calls(session)
     try:
         response = await request_response(session, words_only=task.words_only or task.words_only_task)
     except ModelError as error:
@@ -280,7 +281,7 @@ async def record_response(session: Session, response: ModelResponse) -> None:
     """Record a response with only the calls that can be judged now; the others follow in rounds."""
     seq = session.state.seq + 1
     stamped = response.stamp_calls(seq)
-    program = Dataflow.of(stamped, seq)
+    program = Dataflow.of(stamped, seq) if stamped.deferred else None
     if program is None:
         body = ModelResponded.of(stamped)
         # What reading it gives, which need not be done at once.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from foregate.agent.sandbox.attributes import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.directory import ImageEntry, read_traits
-from foregate.agent.workspace.file_traits import FileTraits
+from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits
 from foregate.agent.workspace.git_folder import hash_index, is_index
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import READ_FILE, Conflict, Content, Step, is_adjusted, is_at, look_at_path
@@ -28,6 +28,8 @@ from foregate.schemas.sandbox import PathChange, PathState
 _UNTRUSTED = 0o6000
 """The bits of a mode that lend a program its owner's rights."""
 _KINDS = ("", "file", "directory", "link")
+_NAMED = 20
+"""Paths a text names at most."""
 
 
 class StoredChanges(Struct, frozen=True, dict=True):
@@ -297,3 +299,14 @@ def _open(folder: int, name: str, then: PathState) -> Content:
         os.close(file)
         raise
     return Content(file, FileTraits(traits.mode, traits.modified, kept, traits.owner), twin)
+
+
+def name_parted(blobs: Blobs, kept: str) -> str:
+    """Return which files of changes that were applied have no further names any more, as a line; "" for none."""
+    parted = load_changes(blobs, kept).parted
+    return f"\nnot kept: {HARD_LINKS} of {name_paths(parted)}" if parted else ""
+
+
+def name_paths(paths: Sequence[str]) -> str:
+    """Return the first paths of a list, each within backticks."""
+    return ", ".join(f"`{path[:80]}`" for path in paths[:_NAMED]) + " and more" * (len(paths) > _NAMED)

@@ -19,10 +19,9 @@ from foregate.agent.sandbox.layers import (
     open_entry,
     open_layers,
 )
-from foregate.agent.sandbox.mounts import copy_metadata
+from foregate.agent.sandbox.namespaces import copy_metadata
 from foregate.agent.sandbox.removal import open_folder, remove_at, remove_tree
-from foregate.agent.sandbox.states import Budget
-from foregate.agent.sandbox.unfold import Unfolding, copy_traits
+from foregate.agent.sandbox.states import Budget, Unfolding, copy_traits
 from foregate.agent.sandbox.view import MARKS, TRUSTED, USER, find_layer
 from foregate.schemas.errors import WorkspaceError
 

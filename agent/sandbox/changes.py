@@ -20,8 +20,7 @@ from foregate.agent.sandbox.layers import (
     open_layers,
 )
 from foregate.agent.sandbox.programs import is_linked_python
-from foregate.agent.sandbox.states import Budget, is_privileged, read_state
-from foregate.agent.sandbox.unfold import Unfolding
+from foregate.agent.sandbox.states import Budget, Unfolding, is_privileged, read_state
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathChange, PathState, Refusal
 from foregate.schemas.tool_spec import Effect

@@ -10,14 +10,18 @@ import struct
 from collections.abc import Sequence
 from typing import NoReturn
 
-from foregate.agent.sandbox.landlock import allow_writing_only_in
-from foregate.agent.sandbox.limits import drop_capabilities, limit_resources
 from foregate.agent.sandbox.namespaces import fork_into_namespaces
 from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
 from foregate.agent.sandbox.plan import SandboxCommand, SandboxPlan
 from foregate.agent.sandbox.prepared import Base, Prepared, die_with_parent, fail, tell_command, wait_for_command
+from foregate.agent.sandbox.restrictions import (
+    allow_writing_only_in,
+    build_filter,
+    drop_capabilities,
+    limit_resources,
+    load_filter,
+)
 from foregate.agent.sandbox.root import build_base_root, finish_root
-from foregate.agent.sandbox.seccomp import build_filter, load_filter
 from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
 from foregate.agent.sandbox.view import make_early_view
 

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from foregate.agent.sandbox.client_hello import MOST_BYTES, BadHello, read_server_name
-from foregate.agent.sandbox.network_addresses import Reach, Streams, find_addresses
+from foregate.agent.sandbox.network_addresses import (
+    MOST_BYTES,
+    BadHello,
+    Reach,
+    Streams,
+    find_addresses,
+    read_server_name,
+)
 from foregate.agent.sandbox.plan import GivenAccess
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.host import normalise_host
@@ -27,6 +33,10 @@ if TYPE_CHECKING:
 Look = Callable[[str], Awaitable[str]]
 """Returns the address that stands for a host inside the sandbox, "" where it has none."""
 _MOST_LOOKING = 64
+_PATIENCE = 10
+"""Seconds a client has to greet, and an address to be connected to."""
+_MOST_HOSTS = 1000
+_MOST_KEPT = 16
 
 
 class NameServer(asyncio.DatagramProtocol):
@@ -83,12 +93,6 @@ class NameServer(asyncio.DatagramProtocol):
 
         answer.set_rcode(dns.rcode.NOERROR if found else dns.rcode.NXDOMAIN)
         self._transport.sendto(answer.to_wire(), address)
-
-
-_PATIENCE = 10
-"""Seconds a client has to greet, and an address to be connected to."""
-_MOST_HOSTS = 1000
-_MOST_KEPT = 16
 
 
 class Traffic(Struct, frozen=True):

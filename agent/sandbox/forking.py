@@ -27,9 +27,10 @@ from foregate.agent.sandbox.guard import (
     load_all,
     load_sandbox,
     reap_children,
+    receive_request,
+    send_request,
     watch_children,
 )
-from foregate.agent.sandbox.handover import receive_request, send_request
 
 CONTROL = 3
 """The descriptor on which requests come."""

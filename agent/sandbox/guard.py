@@ -9,18 +9,51 @@ import os
 import select
 import signal
 import socket
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from foregate.agent.sandbox.handover import receive_request
-
+_HEAD = struct.Struct("!I")
+_MOST_DESCRIPTORS = 64
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGPIPE)
 """The signals that merely wake a process that watches its children."""
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBRARY = ctypes.CDLL(None)
+NAMES = ("line", "folder", "stdin", "stdout", "stderr")
+"""What the first descriptors of a request are; any more are kept open for as long as the program's tree lives."""
+KILL, TERMINATE = b"k", b"t"
+"""What Foregate says on the line: end everything at once, or ask the program's group to end."""
+_LOADED = ("confine", "limited", "watch")
+"""What of this folder the guard of a sandbox needs."""
+_ROUND = 0.02
+"""Seconds between two looks: at what is written, and for what is still there while a tree is ended."""
+_ROUNDS = 500
+"""Rounds after which what cannot be killed, such as a program of another user, is left behind and said."""
+_CHANGED = (*HANDLED, signal.SIGXFSZ)
+"""The signals that do something else here than in a fresh process; Python ignores the last two by itself."""
+
+
+def send_request(line: socket.socket, body: bytes, descriptors: Sequence[int]) -> None:
+    """Send a request; whoever receives it has descriptors of its own. Raises OSError where nobody does any more."""
+    socket.send_fds(line, [_HEAD.pack(len(body))], descriptors)
+    line.sendall(body)
+
+
+def receive_request(line: socket.socket) -> tuple[bytes, list[int]] | None:
+    """Wait for a request and return it; None when there will be none any more."""
+    head, descriptors, _, _ = socket.recv_fds(line, _HEAD.size, _MOST_DESCRIPTORS)
+    if len(head) < _HEAD.size:
+        return None
+    for descriptor in descriptors:
+        # What comes over a socket is handed on to every program that is started, unless one says otherwise.
+        os.set_inheritable(descriptor, False)
+    size, body = _HEAD.unpack(head)[0], bytearray()
+    while len(body) < size and (more := line.recv(size - len(body))):
+        body += more
+    return (bytes(body), descriptors) if len(body) == size else None
 
 
 def watch_children() -> int:
@@ -73,20 +106,6 @@ def list_tree(pid: int) -> list[int]:
     for child in found:
         found += list_children(child)
     return found
-
-
-NAMES = ("line", "folder", "stdin", "stdout", "stderr")
-"""What the first descriptors of a request are; any more are kept open for as long as the program's tree lives."""
-KILL, TERMINATE = b"k", b"t"
-"""What Foregate says on the line: end everything at once, or ask the program's group to end."""
-_LOADED = ("confine", "limited", "watch", "written")
-"""What of this folder the guard of a sandbox needs."""
-_ROUND = 0.02
-"""Seconds between two looks: at what is written, and for what is still there while a tree is ended."""
-_ROUNDS = 500
-"""Rounds after which what cannot be killed, such as a program of another user, is left behind and said."""
-_CHANGED = (*HANDLED, signal.SIGXFSZ)
-"""The signals that do something else here than in a fresh process; Python ignores the last two by itself."""
 
 
 class GuardKind(NamedTuple):
@@ -266,9 +285,9 @@ def open_watch(request: dict[str, Any], line: socket.socket) -> Any:
             watch = load_sandbox("watch").Watch(plan, lambda: list_tree(os.getpid()))
             request["scratch"] = watch.scratch.path
             return watch
-        written = load_sandbox("written")
-        stores = written.list_stores(plan)
-        return written.WrittenPaths(stores, plan["limits"]) if stores else None
+        disk = load_sandbox("watch")
+        stores = disk.list_stores(plan)
+        return disk.WrittenPaths(stores, plan["limits"]) if stores else None
     except Exception as error:
         say(line, error=load_sandbox("prepared").describe_failure(error))
         os._exit(0)

@@ -12,36 +12,35 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from foregate.agent.sandbox.confine import close_others, lead_session, open_null, take_streams
-from foregate.agent.sandbox.landlock import (
+from foregate.agent.sandbox.plan import ProcessLimits, SandboxCommand, SandboxPlan, build_no_access
+from foregate.agent.sandbox.prepared import Base, Prepared, fail, list_above, tell_command, wait_for_command
+from foregate.agent.sandbox.restrictions import (
+    ALLOW,
+    AND,
     EXECUTE,
     HOLDS_SIGNALS_SINCE,
     HOLDS_TRUNCATION_SINCE,
+    IF_EQUAL,
+    IF_SET,
     LIST,
+    LOAD,
     MAKE_DEVICES,
     READ,
     WRITE,
-    LandlockRules,
-    list_all_rights,
-    require_landlock,
-)
-from foregate.agent.sandbox.limits import drop_capabilities, limit_resources
-from foregate.agent.sandbox.plan import ProcessLimits, SandboxCommand, SandboxPlan, build_no_access
-from foregate.agent.sandbox.prepared import Base, Prepared, fail, list_above, tell_command, wait_for_command
-from foregate.agent.sandbox.seccomp import (
-    ALLOW,
-    AND,
-    IF_EQUAL,
-    IF_SET,
-    LOAD,
     Instruction,
+    LandlockRules,
     assemble,
+    drop_capabilities,
     give,
+    limit_resources,
+    list_all_rights,
     load_filter,
     low,
     none_of,
     only,
     refuse_always,
     refuse_with,
+    require_landlock,
     when_called,
 )
 from foregate.agent.sandbox.system_calls import StepFailed, name_step

@@ -13,7 +13,7 @@ import socket
 import struct
 from pathlib import Path
 
-from foregate.agent.sandbox.mounts import NO_DEVICES, NO_SETUID, READ_ONLY, attach, clone_tree
+from foregate.agent.sandbox.namespaces import NO_DEVICES, NO_SETUID, READ_ONLY, attach, clone_tree
 from foregate.agent.sandbox.plan import GivenAccess
 from foregate.agent.sandbox.system_calls import name_step
 

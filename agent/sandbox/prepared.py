@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn, TypedDict, TypeVar
 
-from foregate.agent.sandbox.handover import receive_request, send_request
+from foregate.agent.sandbox.guard import receive_request, send_request
 from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, StepFailed, call
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.landlock import has_landlock
-from foregate.agent.sandbox.limits import limit_process_numbers
-from foregate.agent.sandbox.mounts import (
+from foregate.agent.sandbox.namespaces import (
     NO_DEVICES,
     NO_PROGRAMS,
     NO_SETUID,
@@ -30,6 +28,7 @@ from foregate.agent.sandbox.mounts import (
 from foregate.agent.sandbox.openings import show_openings
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.prepared import Base
+from foregate.agent.sandbox.restrictions import has_landlock, limit_process_numbers
 from foregate.agent.sandbox.system_calls import name_step
 from foregate.agent.sandbox.view import make_layer, make_view
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from foregate.agent.sandbox.forking import CONTROL
-from foregate.agent.sandbox.guard import KILL, TERMINATE
-from foregate.agent.sandbox.handover import send_request
+from foregate.agent.sandbox.guard import KILL, TERMINATE, send_request
 from foregate.agent.sandbox.plan import Failure, SandboxPlan
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.holder import list_marks

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.mounts import (
+from foregate.agent.sandbox.namespaces import (
+    NEW_MOUNTS,
     NO_DEVICES,
     NO_SETUID,
     clone_tree,
@@ -17,7 +18,6 @@ from foregate.agent.sandbox.mounts import (
     make_all_private,
     make_mount,
 )
-from foregate.agent.sandbox.namespaces import NEW_MOUNTS
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.system_calls import StepFailed, call, name_step

@@ -45,6 +45,7 @@ _LEAST = 64
 _GAP = compile_late(r"\[\.\.\. ([0-9]+) lines left out \.\.\.\]\Z")
 _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 """Characters of one message in a summary: a person's words hold wishes that nothing else repeats."""
+_BROKEN_OFF = ("timeout", "cancelled")
 
 
 def plan_compression(
@@ -250,9 +251,6 @@ def find_vocabulary_folder(environ: Mapping[str, str]) -> Path:
         if key in environ:
             return Path(environ[key] or os.devnull)
     return Path(tempfile.gettempdir(), "data-gym-cache")
-
-
-_BROKEN_OFF = ("timeout", "cancelled")
 
 
 def format_result(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:

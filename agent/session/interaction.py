@@ -11,9 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
-from foregate.agent.session.call_runner import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
-from foregate.agent.session.turn_builder import TurnInHand
+from foregate.agent.session.turn_builder import PrefetchedResults, TurnInHand
 from foregate.gates.support.declaring import add_fields, read_declared
 from foregate.gates.support.mandate import add_candidates
 from foregate.gates.support.replies import check_reply

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from foregate.agent.session.call_runner import CallRunner, PrefetchedResults
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.next_policy import FollowPolicy
 from foregate.agent.session.permissions import Permissions
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, fold_session, utc_now
-from foregate.agent.session.turn_builder import TurnBuilder
+from foregate.agent.session.turn_builder import CallRunner, PrefetchedResults, TurnBuilder
 from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.declarations import Declarations

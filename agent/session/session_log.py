@@ -32,6 +32,10 @@ _READ = 1000
 
 _KEPT: WeakKeyDictionary[SessionState, tuple[int, int]] = WeakKeyDictionary()
 """The event and the bytes of the snapshot that a state was read from; it is no part of the state itself."""
+Clock = Callable[[], str]
+_REACH = 1000
+"""Events from the end among which the newest task is looked for first."""
+Listener = Callable[[Event], None]
 
 
 class _OtherVersion(UnreadableSnapshot):
@@ -153,12 +157,6 @@ async def find_false_snapshot(log: Log, session: str, before: Sequence[str] = ()
         begin_further(state)
     await _apply_events(log, session, state, until=kept.seq)
     return 0 if is_same_state(kept, state) else kept.seq
-
-
-Clock = Callable[[], str]
-_REACH = 1000
-"""Events from the end among which the newest task is looked for first."""
-Listener = Callable[[Event], None]
 
 
 def utc_now() -> str:

@@ -6,28 +6,30 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import starmap
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.session.result import CallNotStarted
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.evidence.ledger import find_strings
 from foregate.evidence.state.recorded_turns import find_body, rebuild_turn
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.evidence.state.task import OpenSandbox, OpenTurn, TaskState
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import wants_plan
 from foregate.policy.risk.proposal import confirms, find_agreed_answer
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import Draft, Event, TurnJudged
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.event import Actor, Draft, Event, TurnJudged
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.tool_call import CallFacts, Contradiction, Survey, ToolCall, hash_surveys
+from foregate.schemas.sandbox import SandboxedChanges
+from foregate.schemas.tool_call import CallFacts, Contradiction, Permit, Survey, ToolCall, ToolResult, hash_surveys
 from foregate.schemas.turn import EDITION, Said, Turn, TurnActor, TurnRecord
 from foregate.schemas.value import read_value
 
@@ -309,3 +311,61 @@ def list_ways(text: str) -> Iterator[str]:
 def fold(text: str) -> str:
     """Return a text as words are compared."""
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+class PrefetchedResult(Struct, frozen=True):
+    """What an early read showed, the event of its own judgement, and how its resources stood then."""
+
+    judged: int
+    survey: Survey
+    result: ToolResult
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether a survey would show that something else is to be seen now."""
+        resources = self.survey.resources
+        return bool(resources) and all(resource.hash or not resource.exists for resource in resources)
+
+
+class PrefetchedResults(dict[tuple[int, str], PrefetchedResult]):
+    """What was read early in this process, by the response it was read for and the digest of the call.
+
+    A process that ends forgets it: the call is then read again.
+    """
+
+    def forget_uncheckable(self) -> None:
+        """Forget what no survey could check."""
+        for key in [key for key, found in self.items() if not found.is_checkable]:
+            del self[key]
+
+
+class CallRunner(Protocol):
+    """Of one session: runs calls by their permits, and keeps, applies or throws away what a sandbox changed."""
+
+    async def execute(
+        self,
+        permit: Permit,
+        facts: CallFacts,
+        actor: Actor = "model",
+        *,
+        early: bool = False,
+        prefetched: PrefetchedResult | None = None,
+    ) -> ToolResult | CallNotStarted:
+        """Run a call and record that; return its result, or why it was not started. Raises NoPermit without leave."""
+
+    async def survey_changes(self, ended: OpenSandbox, found: SandboxedChanges, command: CallFacts) -> Survey:
+        """Return the survey of what a sandbox changed; `command` is how the call itself was judged."""
+
+    async def apply(
+        self, permit: Permit, facts: CallFacts, ended: OpenSandbox, found: SandboxedChanges
+    ) -> ToolResult | CallNotStarted:
+        """Put into the workspace what a sandbox changed and record that; raises NoPermit without leave."""
+
+    def find_changes(self, ended: SandboxEnded) -> SandboxedChanges | None:
+        """Return what a program changed in its sandbox, None where that is gone."""
+
+    async def discard(self, found: SandboxedChanges) -> None:
+        """Throw away what a sandbox holds."""
+
+    def format_changes(self, found: SandboxedChanges) -> str:
+        """Return the difference a sandbox would make, as the model is shown it."""

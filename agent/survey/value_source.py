@@ -25,12 +25,11 @@ from foregate.policy.risk.said import NAME_PARTS, Mention, SaidValues, asks_for,
 from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_same_kind
 from foregate.schemas.host import normalise_host
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
 from foregate.schemas.tool_spec import Effect, OwnFields
 from foregate.schemas.turn import Said
-from foregate.schemas.value import ArgumentValue, Source, Value, format_key, trim_text
+from foregate.schemas.value import ArgumentValue, Source, Value, format_key, is_disguised, is_lookalike, trim_text
 
 _NAMELESS = ("number", "moment")
 """Kinds of values that name nothing by themselves: a record may say the one the person has used up already."""

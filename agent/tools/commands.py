@@ -12,10 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.plan import SandboxPlan
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
+from foregate.agent.tools.builtin_tool import build_printed_records
 from foregate.agent.tools.git import read_git_state
 from foregate.agent.tools.network_refusal import explain_refusal
-from foregate.agent.tools.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
 from foregate.agent.workspace.cancelled_work import run_to_end
 from foregate.agent.workspace.confinement import find_folder, find_tier, list_secret_files, make_upper, plan_sandbox
@@ -52,8 +52,8 @@ from foregate.schemas.strict_json import Json, as_texts, get_text
 from foregate.schemas.tool_call import Command, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
-TIMEOUT = declaration.describe_count("Milliseconds after which it is stopped; no longer than the policy allows.")
-_CWD = declaration.describe_text("Folder to run in, relative to the workspace; the workspace itself when left out.")
+TIMEOUT = builtin_tool.describe_count("Milliseconds after which it is stopped; no longer than the policy allows.")
+_CWD = builtin_tool.describe_text("Folder to run in, relative to the workspace; the workspace itself when left out.")
 _ACCESS: Json = {
     "type": "array",
     "items": {"type": "string"},
@@ -86,7 +86,7 @@ def build_runner(policy: Policy, name: str, description: str, required: Sequence
         "minItems": 1,
         "description": 'Program and arguments, such as ["ls", "-l", "src"].',
     }
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         name,
         description,
         {"argv": argv, **_HOW},
@@ -94,8 +94,8 @@ def build_runner(policy: Policy, name: str, description: str, required: Sequence
         [TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
         run,
         Effect.EXECUTE,
-        declaration.SENDER,
-        timeout=policy.commands.timeout + declaration.GRACE,
+        builtin_tool.SENDER,
+        timeout=policy.commands.timeout + builtin_tool.GRACE,
         **more,
     )
 
@@ -253,7 +253,7 @@ def build_records(
     for path in named if is_read else ():
         if path not in known and kinds[path] in ("file", "directory"):
             kind = ResourceKind.DIRECTORY if kinds[path] == "directory" else ResourceKind.FILE
-            records.append(declaration.build_seen_record(kind, path))
+            records.append(builtin_tool.build_seen_record(kind, path))
     return records
 
 
@@ -289,7 +289,7 @@ async def run_words(
 def get_seconds(arguments: Arguments, most: int) -> float:
     """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
     asked = "timeout_ms" in arguments
-    return min(declaration.get_count(arguments, "timeout_ms") / 1000, most) if asked else most
+    return min(builtin_tool.get_count(arguments, "timeout_ms") / 1000, most) if asked else most
 
 
 def run_shell(workspace: Workspace, policy: Policy) -> Tool:
@@ -301,12 +301,12 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError("the command holds a null byte; correct it")
         return await run_judged(workspace, policy, Command(shell=line), arguments)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "run_shell",
         "Run a line in the shell (sh), with pipes, globs and variables. What it changes in the workspace can be "
         "undone where the machine has sandboxes.",
         {
-            "command": declaration.describe_text("The line to run."),
+            "command": builtin_tool.describe_text("The line to run."),
             "cwd": _CWD,
             "timeout_ms": TIMEOUT,
             "access": _ACCESS,
@@ -315,8 +315,8 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
         [TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
         run,
         Effect.EXECUTE,
-        declaration.PUBLISHER,
-        timeout=policy.commands.timeout + declaration.GRACE,
+        builtin_tool.PUBLISHER,
+        timeout=policy.commands.timeout + builtin_tool.GRACE,
     )
 
 

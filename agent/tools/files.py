@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from foregate.agent.tools import declaration
-from foregate.agent.tools.printed import build_read_records
+from foregate.agent.tools import builtin_tool
+from foregate.agent.tools.builtin_tool import build_read_records
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.process import trim_cut_end, trim_cut_start
 from foregate.agent.workspace.workspace import Workspace, check_readable, check_unchanged, check_writable
@@ -36,8 +36,8 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
         path = check_readable(workspace, named)
         data = workspace.read(path, limit=policy.files.max_hash + 1)
         offset, limit = (
-            declaration.get_count(arguments, "offset", 0),
-            declaration.get_count(arguments, "max_bytes", policy.files.max_read),
+            builtin_tool.get_count(arguments, "offset", 0),
+            builtin_tool.get_count(arguments, "max_bytes", policy.files.max_read),
         )
         part = data[offset : offset + min(limit, policy.files.max_read)]
         if offset + len(part) < len(data):
@@ -48,13 +48,13 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
         records = build_read_records(workspace, policy, named, path, data, whole=not left_out)
         return ToolResult(True, part.decode("utf-8", "replace"), tuple(records), dropped=left_out)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "read_file",
         "Read a text file of the workspace. Long files come in part: use offset and max_bytes for the rest.",
         {
-            "path": declaration.PATH,
-            "offset": declaration.describe_count("First byte to return.", 0),
-            "max_bytes": declaration.describe_count("Bytes to return at most."),
+            "path": builtin_tool.PATH,
+            "offset": builtin_tool.describe_count("First byte to return.", 0),
+            "max_bytes": builtin_tool.describe_count("Bytes to return at most."),
         },
         ["path"],
         [TargetParameter("path", ResourceKind.FILE, Effect.OBSERVATION)],
@@ -76,19 +76,19 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
     async def run(arguments: Arguments) -> ToolResult:
         return write_whole(workspace, policy, *foresee(arguments))
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "write_file",
         "Write a whole text file: a new one, or in place of what is there. To change a part use edit_file.",
         {
-            "path": declaration.PATH,
+            "path": builtin_tool.PATH,
             "content": {"type": "string", "description": "The whole new content."},
-            "create_dirs": declaration.describe_flag("Create missing folders. Default true."),
+            "create_dirs": builtin_tool.describe_flag("Create missing folders. Default true."),
         },
         ["path", "content"],
         [TargetParameter("path", ResourceKind.FILE, Effect.CREATE)],
         run,
         Effect.CREATE,
-        declaration.WRITER,
+        builtin_tool.WRITER,
         preview=foresee,
     )
 
@@ -134,21 +134,21 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
         return build_change_result(workspace, policy, seen, f"edited `{seen.path}`: {sizes}", lost)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "edit_file",
         "Change a part of a file: either `old` and `new` (`old` must occur exactly once; add lines around it until "
         "it does), or `diff`, a unified diff for this file whose lines are exactly as in the file.",
         {
-            "path": declaration.PATH,
-            "old": declaration.describe_text("The present passage."),
+            "path": builtin_tool.PATH,
+            "old": builtin_tool.describe_text("The present passage."),
             "new": {"type": "string", "description": "What stands there afterwards."},
-            "diff": declaration.describe_text("A unified diff instead of old and new."),
+            "diff": builtin_tool.describe_text("A unified diff instead of old and new."),
         },
         ["path"],
         [TargetParameter("path", ResourceKind.FILE, Effect.EDIT)],
         run,
         Effect.EDIT,
-        declaration.WRITER,
+        builtin_tool.WRITER,
         preview=foresee,
     )
 

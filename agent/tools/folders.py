@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import PathFacts, Workspace, check_unchanged, check_writable
@@ -25,22 +25,22 @@ def create_directory(workspace: Workspace, policy: Policy) -> Tool:
         if there not in ("", "directory"):
             raise WorkspaceError(f"`{path[:80]}` is there already and is no folder; name a new path")
         if there:
-            record = declaration.build_seen_record(ResourceKind.DIRECTORY, path)
+            record = builtin_tool.build_seen_record(ResourceKind.DIRECTORY, path)
             return ToolResult(True, f"`{path}` was there already", (record,))
         workspace.make_directory(path)
         change = Change(Resource(ResourceKind.DIRECTORY, path), "", directory.EMPTY, workspace.look(path).mode)
-        record = declaration.build_change_record(change.resource, directory.EMPTY)
+        record = builtin_tool.build_change_record(change.resource, directory.EMPTY)
         return ToolResult(True, f"created the folder `{path}`", (record,), (change,))
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "create_directory",
         "Create a folder and the folders above it that are missing.",
-        {"path": declaration.PATH},
+        {"path": builtin_tool.PATH},
         ["path"],
         [TargetParameter("path", ResourceKind.DIRECTORY, Effect.CREATE)],
         run,
         Effect.CREATE,
-        declaration.MAKER,
+        builtin_tool.MAKER,
     )
 
 
@@ -57,18 +57,18 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
         change = Change(Resource(ResourceKind.FILE, path), found.hash, "", found.mode)
         return build_deletion_result(workspace, change, f"deleted `{path}`")
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "delete_path",
         "Delete a file, a link (not what it points to) or an empty folder; with `recursive` any folder.",
         {
-            "path": declaration.PATH,
-            "recursive": declaration.describe_flag("Also what is in the folder. Default false."),
+            "path": builtin_tool.PATH,
+            "recursive": builtin_tool.describe_flag("Also what is in the folder. Default false."),
         },
         ["path"],
         [TargetParameter("path", ResourceKind.FILE, Effect.DELETE)],
         run,
         Effect.DELETE,
-        declaration.WRITER,
+        builtin_tool.WRITER,
     )
 
 
@@ -99,7 +99,7 @@ def build_deletion_result(workspace: Workspace, change: Change, text: str) -> To
     if workspace.look(path).kind:
         text = f"`{path}` was deleted and is there again; look at it"
         return ToolResult(False, text, (), (change,), error="returned")
-    return ToolResult(True, text, (declaration.build_change_record(change.resource, GONE),), (change,))
+    return ToolResult(True, text, (builtin_tool.build_change_record(change.resource, GONE),), (change,))
 
 
 def move_path(workspace: Workspace, policy: Policy) -> Tool:
@@ -126,13 +126,16 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
         after = compute_hash(workspace, policy, destination, now)
         moved = Resource(kind, destination)
         changes = (Change(Resource(kind, source), before, "", found.mode), Change(moved, "", after, now.mode))
-        record = declaration.build_change_record(moved, now.hash)
+        record = builtin_tool.build_change_record(moved, now.hash)
         return ToolResult(True, f"moved `{source}` to `{destination}`", (record,), changes)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "move_path",
         "Move or rename a file or a folder. The destination is the new path itself and must not exist yet.",
-        {"source": declaration.PATH, "destination": declaration.describe_text("New path, relative to the workspace.")},
+        {
+            "source": builtin_tool.PATH,
+            "destination": builtin_tool.describe_text("New path, relative to the workspace."),
+        },
         ["source", "destination"],
         [
             TargetParameter("source", ResourceKind.FILE, Effect.MOVE),
@@ -140,7 +143,7 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
         ],
         run,
         Effect.MOVE,
-        declaration.WRITER,
+        builtin_tool.WRITER,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository
 from foregate.agent.workspace.process import ProcessResult
@@ -23,8 +23,8 @@ from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Too
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter
 
 _REPOSITORY = "A folder of the repository, relative to the workspace; the workspace itself when left out."
-_PATHS = declaration.describe_paths("Files or folders")
-_REV = declaration.describe_text("A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.")
+_PATHS = builtin_tool.describe_paths("Files or folders")
+_REV = builtin_tool.describe_text("A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.")
 _NAMED = 8
 """Nested repositories that are named one by one."""
 # "main", "HEAD~2", "v1.0^{commit}"; "--output=a" is an option and no commit.
@@ -50,16 +50,16 @@ def _build_tool(
     targets = [TargetParameter("path", ResourceKind.REPOSITORY, access, ".")]
     if "paths" in properties:
         targets.append(TargetParameter("paths", ResourceKind.FILE, Effect.OBSERVATION))
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         name,
         description,
-        {"path": declaration.describe_text(_REPOSITORY), **properties},
+        {"path": builtin_tool.describe_text(_REPOSITORY), **properties},
         required,
         targets,
         run_on_repository,
         access,
-        declaration.WRITER if access.changes else OBSERVER,
-        timeout=policy.commands.timeout + declaration.GRACE,
+        builtin_tool.WRITER if access.changes else OBSERVER,
+        timeout=policy.commands.timeout + builtin_tool.GRACE,
     )
 
 
@@ -141,7 +141,7 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
             text = "\n".join([text.rstrip("\n"), more]) if text and more else text + more
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
 
-    staged = declaration.describe_flag("Show what is staged for the next commit. Default false.")
+    staged = builtin_tool.describe_flag("Show what is staged for the next commit. Default false.")
     return _build_tool(
         workspace,
         policy,
@@ -178,13 +178,13 @@ def build_diff_records(repository: GitRepository, names: Sequence[str]) -> list[
     for path in (repository.to_workspace_path(name) for name in names[: limits.max_entries] if name):
         found = repository.workspace.look(path, max_hash=limits.max_hash)
         if found.kind == "file":
-            records.append(declaration.build_seen_record(ResourceKind.FILE, path, found.hash))
+            records.append(builtin_tool.build_seen_record(ResourceKind.FILE, path, found.hash))
     return records
 
 
 def git_log(workspace: Workspace, policy: Policy) -> Tool:
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
-        count = declaration.get_count(arguments, "count", 10)
+        count = builtin_tool.get_count(arguments, "count", 10)
         paths = get_literal_paths(repository, arguments)
         if not await asyncio.to_thread(repository.read_head):
             return ToolResult(True, "no commits yet")
@@ -194,7 +194,7 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
         text, dropped = ran.out.text()
         return ToolResult(True, text or "no commits", (await read_git_state(repository),), dropped=dropped)
 
-    count = declaration.describe_count("How many. Default 10.", maximum=1000)
+    count = builtin_tool.describe_count("How many. Default 10.", maximum=1000)
     properties = {"rev": _REV, "count": count, "paths": _PATHS}
     return _build_tool(workspace, policy, "git_log", "Show the newest commits, one line each.", properties, [], run)
 
@@ -283,8 +283,8 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
         return await build_change_result(repository, before, cap_text(text, policy.files.max_output)[0], dropped)
 
     properties = {
-        "message": declaration.describe_text("What the commit does and why."),
-        "signoff": declaration.describe_flag("Add a line that signs it off. Default false."),
+        "message": builtin_tool.describe_text("What the commit does and why."),
+        "signoff": builtin_tool.describe_flag("Add a line that signs it off. Default false."),
     }
     return _build_tool(
         workspace, policy, "git_commit", "Commit what is staged.", properties, ["message"], run, Effect.COMMIT

@@ -14,7 +14,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.git import open_named_repository, resolve_commit, split_names
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.git_repository import GitRepository, open_repository, seek_repository
@@ -105,15 +105,15 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
         return build_result(ran, address, format_branch(branch, commit), commit)
 
     folder = "A folder of the repository, relative to the workspace; default the workspace."
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "git_push",
         "Push one branch to the branch of the same name at one remote. Without `force` a remote that has moved on "
         "refuses it.",
         {
-            "remote": declaration.describe_text("A remote's name, such as `origin`."),
-            "branch": declaration.describe_text("A local branch, such as `main`."),
-            "force": declaration.describe_flag("Overwrite what is at the remote and not here. Default false."),
-            "path": declaration.describe_text(folder),
+            "remote": builtin_tool.describe_text("A remote's name, such as `origin`."),
+            "branch": builtin_tool.describe_text("A local branch, such as `main`."),
+            "force": builtin_tool.describe_flag("Overwrite what is at the remote and not here. Default false."),
+            "path": builtin_tool.describe_text(folder),
         },
         ["remote", "branch"],
         [
@@ -123,8 +123,8 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
         ],
         run,
         Effect.SEND,
-        declaration.PUBLISHER,
-        timeout=policy.commands.timeout + declaration.GRACE,
+        builtin_tool.PUBLISHER,
+        timeout=policy.commands.timeout + builtin_tool.GRACE,
         fill_arguments=fill_arguments,
     )
 
@@ -251,5 +251,5 @@ def build_result(ran: ProcessResult, address: PushAddress, pushed: str, commit: 
         return ToolResult(True, f"`{address.shown}` has {pushed} already\n{text}", exit_code=0)
     change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
     # The remote's own answer.
-    seen = declaration.build_change_record(change.resource, commit)
+    seen = builtin_tool.build_change_record(change.resource, commit)
     return ToolResult(True, f"pushed {pushed} to `{address.shown}`\n{text}", (seen,), (change,), exit_code=0)

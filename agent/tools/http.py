@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct
 
 from foregate.agent.sandbox.network_addresses import Resolve, find_addresses, system_resolve
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.process import trim_cut_end
@@ -84,7 +84,7 @@ def http_request(
         headers = check_headers(get_object(arguments, "headers"))
         body = get_text(arguments, "body", "").encode()
         seconds = get_seconds(arguments, policy.http.timeout)
-        cap = min(declaration.get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
+        cap = min(builtin_tool.get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
         if body and method in _LOOKS:
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
@@ -96,22 +96,22 @@ def http_request(
             return ToolResult(False, text, error="timeout", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
     text: Json = {"type": "string"}
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "http_request",
         "Send one HTTP request to a host the policy lists. Redirects are not followed: the answer names the place.",
         {
-            "url": declaration.describe_text("An http or https URL."),
+            "url": builtin_tool.describe_text("An http or https URL."),
             "method": {"type": "string", "enum": list(_METHODS), "description": "Default GET."},
             "headers": {"type": "object", "additionalProperties": text, "description": "Header names and values."},
             "body": {"type": "string", "description": "Text to send; not with GET or HEAD."},
             "timeout_ms": TIMEOUT,
-            "max_bytes": declaration.describe_count("Bytes of the answer to return."),
+            "max_bytes": builtin_tool.describe_count("Bytes of the answer to return."),
         },
         ["url"],
         [TargetParameter("url", ResourceKind.URL, Effect.OBSERVATION)],
         run,
-        capabilities=declaration.SENDER,
-        timeout=policy.http.timeout + declaration.GRACE,
+        capabilities=builtin_tool.SENDER,
+        timeout=policy.http.timeout + builtin_tool.GRACE,
         classify=lambda arguments: effect_of_method(get_text({"method": "GET", **arguments}, "method")),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.directory import DirectoryEntry
@@ -23,10 +23,10 @@ from foregate.schemas.tool_call import EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 from foregate.telemetry.log.temporary_file import is_temporary
 
-_GLOB = declaration.describe_text(
+_GLOB = builtin_tool.describe_text(
     "Glob such as `*.py` (compared with the name) or `src/**/*.py` (compared with the whole path)."
 )
-_HIDDEN = declaration.describe_flag("Also what begins with a dot. Default false.")
+_HIDDEN = builtin_tool.describe_flag("Also what begins with a dot. Default false.")
 _WITHIN = TargetParameter("path", ResourceKind.DIRECTORY, Effect.OBSERVATION, ".")
 _PLACE = re2.compile(
     r'File "(?P<python>[^"\n]+)", line (?P<at>[0-9]{1,7})'
@@ -44,7 +44,7 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     def run(arguments: Arguments) -> ToolResult:
         path, glob = check_readable(workspace, get_text(arguments, "path", ".")), get_text(arguments, "glob", "")
         hidden, recursive = get_bool(arguments, "hidden", False), get_bool(arguments, "recursive", False)
-        most = min(declaration.get_count(arguments, "max_results", policy.files.max_entries), policy.files.max_entries)
+        most = min(builtin_tool.get_count(arguments, "max_results", policy.files.max_entries), policy.files.max_entries)
         found = list_entries(workspace, policy, path, hidden, recursive=recursive)
         entries = (entry for entry in found if is_match(glob, entry, path))
         listed = list(islice(entries, most))
@@ -52,22 +52,22 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
         if next(entries, None) is not None:
             lines.append(f"there is more: only {most} entries are listed; name a folder or a glob")
         text, dropped = cap_text("\n".join(lines), policy.files.max_output)
-        records = [declaration.build_seen_record(ResourceKind.DIRECTORY, path)]
+        records = [builtin_tool.build_seen_record(ResourceKind.DIRECTORY, path)]
         for entry in listed if not dropped else ():
             if entry.is_readable:
                 kind = ResourceKind.DIRECTORY if entry.kind == "directory" else ResourceKind.FILE
-                records.append(declaration.build_seen_record(kind, entry.path))
+                records.append(builtin_tool.build_seen_record(kind, entry.path))
         return ToolResult(True, text, tuple(records), dropped=dropped)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "list_files",
         "List a folder: one line per entry, folders end with `/`, files show their size in bytes.",
         {
-            "path": declaration.describe_text("Folder relative to the workspace; the workspace itself when left out."),
+            "path": builtin_tool.describe_text("Folder relative to the workspace; the workspace itself when left out."),
             "glob": _GLOB,
-            "recursive": declaration.describe_flag("Also what is in folders below. Default false."),
+            "recursive": builtin_tool.describe_flag("Also what is in folders below. Default false."),
             "hidden": _HIDDEN,
-            "max_results": declaration.describe_count("Entries to return at most."),
+            "max_results": builtin_tool.describe_count("Entries to return at most."),
         },
         None,
         [_WITHIN],
@@ -117,7 +117,7 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
         pattern = compile_pattern(get_text(arguments, "pattern").encode(), literal=plain, any_case=any_case)
         glob, most = (
             get_text(arguments, "glob", ""),
-            declaration.get_count(arguments, "max_results", policy.files.max_entries),
+            builtin_tool.get_count(arguments, "max_results", policy.files.max_entries),
         )
         lines: list[str] = []
         records: list[EvidenceRecord] = []
@@ -132,7 +132,7 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
                 skipped += 1
             elif hits := list(islice(find_lines(pattern, data, name), most - len(lines))):
                 lines += hits
-                records.append(declaration.build_seen_record(ResourceKind.FILE, name, strict_json.sha256(data)))
+                records.append(builtin_tool.build_seen_record(ResourceKind.FILE, name, strict_json.sha256(data)))
             if left <= 0 or len(lines) >= most:
                 break
         if not lines:
@@ -142,17 +142,17 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
         text, dropped = cap_text("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, () if dropped else tuple(records), dropped=dropped)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "search_text",
         "Find lines in files: `path:line: text`. The pattern is plain text unless `regex` is true (RE2 syntax).",
         {
-            "pattern": declaration.describe_text("What to find."),
-            "regex": declaration.describe_flag("Read the pattern as RE2. Default false."),
-            "case_sensitive": declaration.describe_flag("Default true."),
-            "path": declaration.describe_text("File or folder to search; the workspace when left out."),
+            "pattern": builtin_tool.describe_text("What to find."),
+            "regex": builtin_tool.describe_flag("Read the pattern as RE2. Default false."),
+            "case_sensitive": builtin_tool.describe_flag("Default true."),
+            "path": builtin_tool.describe_text("File or folder to search; the workspace when left out."),
             "glob": _GLOB,
             "hidden": _HIDDEN,
-            "max_results": declaration.describe_count("Lines to return at most."),
+            "max_results": builtin_tool.describe_count("Lines to return at most."),
         },
         ["pattern"],
         [_WITHIN],
@@ -199,8 +199,8 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
     def run(arguments: Arguments) -> ToolResult:
         base = check_readable(workspace, get_text(arguments, "path", "."))
         around, most = (
-            declaration.get_count(arguments, "context_lines", _AROUND),
-            declaration.get_count(arguments, "max_results", _MOST),
+            builtin_tool.get_count(arguments, "context_lines", _AROUND),
+            builtin_tool.get_count(arguments, "max_results", _MOST),
         )
         shown: list[str] = []
         records: dict[str, EvidenceRecord] = {}
@@ -208,24 +208,24 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
             data = workspace.read(path, limit=policy.files.max_hash + 1)
             shown.append(f"{path}:{number}\n{render_excerpt(data, number, around)}")
             content = strict_json.sha256(data) if len(data) <= policy.files.max_hash else ""
-            records[path] = declaration.build_seen_record(ResourceKind.FILE, path, content)
+            records[path] = builtin_tool.build_seen_record(ResourceKind.FILE, path, content)
         if not shown:
             return ToolResult(True, "the text names no line of a file that can be read here")
         text, dropped = cap_text("\n\n".join(shown), policy.files.max_output)
         return ToolResult(True, text, () if dropped else tuple(records.values()), dropped=dropped)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "analyze_error",
         "Find the places (`file:line`) an error message or a traceback names and show the lines around them.",
         {
-            "text": declaration.describe_text("The error as it was printed."),
-            "path": declaration.describe_text(
+            "text": builtin_tool.describe_text("The error as it was printed."),
+            "path": builtin_tool.describe_text(
                 "Folder its paths start from, relative to the workspace; default the workspace."
             ),
-            "context_lines": declaration.describe_count(
+            "context_lines": builtin_tool.describe_count(
                 f"Lines to show on each side of a place. Default {_AROUND}.", 0, maximum=50
             ),
-            "max_results": declaration.describe_count(f"Places to show at most. Default {_MOST}.", maximum=100),
+            "max_results": builtin_tool.describe_count(f"Places to show at most. Default {_MOST}.", maximum=100),
         },
         ["text"],
         [_WITHIN],

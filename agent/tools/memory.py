@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.json_file import LockedJsonFile
 from foregate.policy.policy import Policy
@@ -17,7 +17,7 @@ from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, Origin, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter
 
-_KEEPER = replace(declaration.MAKER, personal_memory=True)
+_KEEPER = replace(builtin_tool.MAKER, personal_memory=True)
 _READER = replace(OBSERVER, personal_memory=True)
 _KEY: Json = {"type": "string", "minLength": 1, "maxLength": 128, "description": "Name of the memory."}
 
@@ -71,10 +71,10 @@ def remember(memory: Memory, policy: Policy) -> Tool:
         said = f"remembered `{key}`" if before is None else f"remembered `{key}`; before it was: {before}"
         image, after = "" if before is None else strict_json.sha256(before.encode()), strict_json.sha256(text.encode())
         change = Change(Resource(ResourceKind.OTHER, key), image, after)
-        record = declaration.build_change_record(change.resource, after)
+        record = builtin_tool.build_change_record(change.resource, after)
         return ToolResult(True, said, (record,), (change,), Origin.WORKSPACE if before is None else Origin.EXTERNAL)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "remember",
         "Keep a short text under a name, for later sessions too. What was there under that name is replaced.",
         {"key": _KEY, "text": {"type": "string", "description": "What to remember."}},
@@ -102,7 +102,7 @@ def recall(memory: Memory, policy: Policy) -> Tool:
         return ToolResult(True, text, origin=Origin.EXTERNAL, dropped=dropped)
 
     query = {"type": "string", "description": "Only memories whose name or text contains this."}
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "recall",
         "Bring back what was remembered: all of it, one name, or what contains a text.",
         {"key": _KEY, "query": query},

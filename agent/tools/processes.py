@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -46,7 +46,7 @@ class RunningProcess(Struct, frozen=True):
 def list_processes(workspace: Workspace, policy: Policy) -> Tool:
     def run(arguments: Arguments) -> ToolResult:
         wanted = get_text(arguments, "filter", "").casefold()
-        most = min(declaration.get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
+        most = min(builtin_tool.get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
         found = [process for process in list_running(workspace) if wanted in process.display_line.casefold()]
         lines = [
             f"{process.pid}  {process.parent}  {process.state}  {process.display_line}" for process in found[:most]
@@ -64,7 +64,7 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
         text, dropped = cap_text("\n".join(said), policy.files.max_output)
         return ToolResult(True, text, tuple(records), origin=Origin.EXTERNAL, dropped=dropped)
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "list_processes",
         "List the user's running processes: number, parent, state and name; of those that run in the workspace the "
         "whole command.",
@@ -73,7 +73,7 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
                 "type": "string",
                 "description": "Only processes whose line contains this; case does not matter.",
             },
-            "limit": declaration.describe_count("Processes to list at most."),
+            "limit": builtin_tool.describe_count("Processes to list at most."),
         },
         None,
         [],

@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-from foregate.agent.tools import declaration
+from foregate.agent.tools import builtin_tool
 from foregate.agent.tools.files import build_change_result, read_replaced, write_whole
 from foregate.agent.tools.looking import compile_pattern
 from foregate.agent.tools.tool import Arguments, Tool
@@ -54,22 +54,22 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
         found = plan_changes(arguments)
         return write_changes(workspace, policy, found) if found else ToolResult(False, _NO_MATCH, error="no_match")
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "search_replace",
         "Replace every match of a pattern in the files named. The pattern is RE2 (`^` and `$` match at line ends) "
         "unless `literal` is true. In the replacement `$1` or `${name}` is a group, `$0` the match, `$$` a dollar.",
         {
-            "paths": declaration.describe_paths("Files"),
-            "pattern": declaration.describe_text("What to replace."),
+            "paths": builtin_tool.describe_paths("Files"),
+            "pattern": builtin_tool.describe_text("What to replace."),
             "replacement": {"type": "string", "description": "What stands there afterwards."},
-            "literal": declaration.describe_flag("Take pattern and replacement as plain text. Default false."),
-            "case_sensitive": declaration.describe_flag("Default true."),
+            "literal": builtin_tool.describe_flag("Take pattern and replacement as plain text. Default false."),
+            "case_sensitive": builtin_tool.describe_flag("Default true."),
         },
         ["paths", "pattern", "replacement"],
         [TargetParameter("paths", ResourceKind.FILE, Effect.EDIT)],
         run,
         Effect.EDIT,
-        declaration.WRITER,
+        builtin_tool.WRITER,
         preview=foresee,
     )
 
@@ -157,13 +157,13 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
     async def run(arguments: Arguments) -> ToolResult:
         return write_whole(workspace, policy, *foresee(arguments), " from its template")
 
-    return declaration.build_tool(
+    return builtin_tool.build_tool(
         "render_template",
         "Write a file from a template of the workspace: each `{{ name }}` in it becomes the variable of that name. "
         "Every placeholder needs its variable and every variable its placeholder.",
         {
-            "template": declaration.describe_text("The template, relative to the workspace."),
-            "path": declaration.describe_text("Where the result goes, relative to the workspace."),
+            "template": builtin_tool.describe_text("The template, relative to the workspace."),
+            "path": builtin_tool.describe_text("Where the result goes, relative to the workspace."),
             "variables": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
@@ -177,7 +177,7 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
         ],
         run,
         Effect.CREATE,
-        declaration.WRITER,
+        builtin_tool.WRITER,
         preview=foresee,
     )
 

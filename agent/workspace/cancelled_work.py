@@ -8,6 +8,10 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
+_STOPPED: WeakSet[asyncio.Future[Any]] = WeakSet()
+LONGEST_WORDS = 200
+"""Characters of what a caller says to its cancel that the log keeps."""
+PERSON, CALLER = "the person", "the caller"
 
 
 async def wait_until_over(work: asyncio.Future[Any]) -> bool:
@@ -29,13 +33,6 @@ async def run_to_end(act: Callable[..., T], *arguments: Any) -> T:
         work.exception()
         raise asyncio.CancelledError
     return work.result()
-
-
-_STOPPED: WeakSet[asyncio.Future[Any]] = WeakSet()
-
-LONGEST_WORDS = 200
-"""Characters of what a caller says to its cancel that the log keeps."""
-PERSON, CALLER = "the person", "the caller"
 
 
 class Stopped(asyncio.CancelledError):

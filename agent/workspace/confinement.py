@@ -25,6 +25,14 @@ from foregate.policy.commands_section import SandboxLimits
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 
+_RUNS, _HELD, _LOCK = "run-", "held", "lock"
+_PROBES = "probe-"
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PAUSES = (0.005, 0.01, 0.02, 0.05)
+"""Seconds between looks whether another command is over; the last again and again."""
+_held: dict[str, int] = {}
+"""By its folder the open file that says that this process comes back to a sandbox: its lock ends with the process."""
+
 
 def find_tier(workspace: Workspace, policy: Policy) -> Probe:
     """Return what this machine can do for a workspace, found out once by running a command in a sandbox.
@@ -161,15 +169,6 @@ def probe_plan(make: Callable[[], SandboxPlan], line: str) -> Probe:
     if code:
         return Probe(tier="none", reason=f"a sandbox started and did not hold (exit code {code})", cure="")
     return Probe(tier=plan["tier"], reason="", cure="")
-
-
-_RUNS, _HELD, _LOCK = "run-", "held", "lock"
-_PROBES = "probe-"
-_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_PAUSES = (0.005, 0.01, 0.02, 0.05)
-"""Seconds between looks whether another command is over; the last again and again."""
-_held: dict[str, int] = {}
-"""By its folder the open file that says that this process comes back to a sandbox: its lock ends with the process."""
 
 
 def find_folder(workspace: Workspace) -> Path:

@@ -21,6 +21,13 @@ _STORES = 64
 _LISTED = 65536
 """Bytes of one list of alternates that are read."""
 _PLAIN_PATH = 4096
+_TICK = 10_000_000
+"""Nanoseconds by which a file system's clock is behind: it stands still between two ticks of the kernel (100 Hz)."""
+_STAT = 40
+"""Bytes of an entry that note a file on disk; the mode among them, at 24, is staged."""
+_EXTENDED = 0x4000
+_NAME = 0x0FFF
+_SPLIT = b"link"
 
 
 def find_git_folder(workspace: Workspace, here: str) -> str:
@@ -133,10 +140,6 @@ def _resolve_store(workspace: Workspace, beside: str, line: str, listed: str) ->
     )
 
 
-_TICK = 10_000_000
-"""Nanoseconds by which a file system's clock is behind: it stands still between two ticks of the kernel (100 Hz)."""
-
-
 def remove_dead_locks(workspace: Workspace, git: str, since: int) -> list[str]:
     """Remove the locks in a git folder that were made since a time and that nobody holds; return their paths.
 
@@ -218,13 +221,6 @@ def describe_removed(paths: Sequence[str]) -> str:
         return ""
     what = "the lock it left" if len(paths) == 1 else "the locks it left"
     return f"{what}, {', '.join(f'`{path}`' for path in paths)}, {'was' if len(paths) == 1 else 'were'} removed"
-
-
-_STAT = 40
-"""Bytes of an entry that note a file on disk; the mode among them, at 24, is staged."""
-_EXTENDED = 0x4000
-_NAME = 0x0FFF
-_SPLIT = b"link"
 
 
 def is_index(path: str) -> bool:

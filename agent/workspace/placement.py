@@ -26,13 +26,16 @@ from foregate.agent.workspace.path_state import (
     SeenPath,
     Source,
     Step,
+    exchange,
     is_at,
     look_at,
     look_at_path,
+    mark_ready,
+    move_new,
     open_parent,
     rank_path,
+    remove_staging,
 )
-from foregate.agent.workspace.staging import exchange, mark_ready, move_new, remove_staging
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathState

@@ -18,6 +18,8 @@ from foregate.telemetry.log.masking import Secret
 
 _SETTLED = 100_000_000
 """Nanoseconds after which a folder's time is sure to tell a later change apart."""
+_MOST = 256
+"""Files whose values are known, and values of them: one expression is made of all their spellings."""
 
 
 class Folder(NamedTuple):
@@ -74,10 +76,6 @@ class MatchingFiles:
 def remember_files(root: Path, patterns: tuple[str, ...]) -> MatchingFiles:
     """Return what this process knows of the files of a root that match."""
     return MatchingFiles(root, patterns)
-
-
-_MOST = 256
-"""Files whose values are known, and values of them: one expression is made of all their spellings."""
 
 
 class _Read(NamedTuple):

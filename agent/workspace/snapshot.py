@@ -44,6 +44,10 @@ _WRITABLE = 0o222
 _OBJECTS = compile_late(r"(?:.*/)?\.git/objects/.*")
 """What git writes once and never changes, which is therefore kept by a further name instead of a copy."""
 _IGNORED = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+_NOTHING = PathState()
+_CAPABILITIES = "security.capability"
+Stamps = Mapping[bytes, Stamp | None]
+"""By path, what a command left where it changed something; None is nothing."""
 
 
 class FileSnapshot(Struct, frozen=True, dict=True):
@@ -222,12 +226,6 @@ def _find_gap(kept: Mapping[bytes, SnapshotEntry], ignored: Collection[bytes]) -
 
 def _name(path: bytes) -> str:
     return f"`{scrub(os.fsdecode(path))[:80]}`"
-
-
-_NOTHING = PathState()
-_CAPABILITIES = "security.capability"
-Stamps = Mapping[bytes, Stamp | None]
-"""By path, what a command left where it changed something; None is nothing."""
 
 
 def compare(workspace: Workspace, policy: Policy, store: FileSnapshotStore, snapshot: FileSnapshot) -> list[PathChange]:

@@ -28,6 +28,14 @@ _LARGE = 1 << 20
 _HALF = ".half"
 LATEST, PENDING, AFTER = "latest", "pending", "after"
 """The notes: the snapshot that was taken last, that its command is not settled, and where that changed something."""
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DEEPEST = 200
+"""Folders inside folders that are looked into."""
+_READABLE = 0o500
+_KINDS: dict[int, PathKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which the times of a file are sure to tell a later change apart, on any file system."""
 
 
 class FileSnapshotStore:
@@ -160,12 +168,6 @@ class FileSnapshotStore:
         self._has_new = True
 
 
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-DEEPEST = 200
-"""Folders inside folders that are looked into."""
-_READABLE = 0o500
-
-
 class Met(NamedTuple):
     """Something in a folder: its path relative to the top, "." for that itself, and the open folder it is named in.
 
@@ -247,12 +249,6 @@ def _open(folder: int, name: str, *, lifts: bool) -> tuple[int, int | None]:
         return os.open(".", _OPEN_FOLDER, dir_fd=found), mode if mode & _READABLE != _READABLE else None
     finally:
         os.close(found)
-
-
-_KINDS: dict[int, PathKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_SETTLED = 2_000_000_000
-"""Nanoseconds after which the times of a file are sure to tell a later change apart, on any file system."""
 
 
 class Stamp(Struct, frozen=True, array_like=True):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.mounts import (
+from foregate.agent.sandbox.namespaces import (
     NO_DEVICES,
     NO_SETUID,
     READ_ONLY,

@@ -12,8 +12,8 @@ from foregate.evidence.ledger import AtomTable, Ledger, Written
 from foregate.evidence.reads import Earlier, find_origin
 from foregate.evidence.state.conversation import UNKNOWN, Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.plan_in_force import Uses
 from foregate.evidence.state.task import CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
-from foregate.evidence.state.uses import Uses
 from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
 from foregate.schemas import event_body, review
 from foregate.schemas.errors import LogError

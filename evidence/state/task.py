@@ -14,8 +14,8 @@ from foregate.evidence.ledger import Ledger
 from foregate.evidence.passages import ReadTexts
 from foregate.evidence.reads import Earlier, Reads
 from foregate.evidence.state import plan_in_force
+from foregate.evidence.state.plan_in_force import Uses
 from foregate.evidence.state.truncate import format_line
-from foregate.evidence.state.uses import Uses
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need, Standing

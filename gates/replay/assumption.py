@@ -24,6 +24,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """What may be assumed of each: a plan that fits and passes every check, a verdict, an answer, or none to be had; and a
 model that says the same, whatever it is told."""
+LARGEST = 10**9
+"""The last value that is tried of a number without a bound of its own."""
 
 
 class Assumption(Struct, frozen=True):
@@ -137,10 +139,6 @@ def read_assumption(text: str) -> Assumption:
 def describe_choices() -> str:
     """Return what may be assumed, as part of a sentence."""
     return ", ".join(f"`{who}={'|'.join(choices)}`" for who, choices in CHOICES.items())
-
-
-LARGEST = 10**9
-"""The last value that is tried of a number without a bound of its own."""
 
 
 def find_domain(path: Path) -> tuple[int, int]:

@@ -25,6 +25,10 @@ _PLAIN = compile_late(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
 _RESERVED = {"null", "true", "false"}
 _STEP = 2
 """Columns by which what is new stands further right than what it belongs to."""
+# "fewer-questions".
+_ID = compile_late(r"[a-z0-9][a-z0-9-]{0,63}")
+_WIDTH = 96
+_MARK = "# A suggestion for a Foregate policy; `foregate policy apply` lays it over yours."
 
 
 class TextChange(NamedTuple):
@@ -286,12 +290,6 @@ def _render_scalar(value: Data) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-# "fewer-questions".
-_ID = compile_late(r"[a-z0-9][a-z0-9-]{0,63}")
-_WIDTH = 96
-_MARK = "# A suggestion for a Foregate policy; `foregate policy apply` lays it over yours."
 
 
 class Suggestion(Struct, frozen=True):

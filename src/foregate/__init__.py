@@ -136,8 +136,8 @@ if TYPE_CHECKING:
     from foregate.telemetry.export.restore import RestoredSession
     from foregate.telemetry.export.restore import restore_sessions as restore_trajectory
     from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
-    from foregate.telemetry.log.file_blobs import FileBlobs
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.log.temporary_file import FileBlobs
     from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
     from foregate.telemetry.queries.verify import Defect, Verification, verify_session
 
@@ -244,7 +244,7 @@ _HOMES = {
     "foregate.schemas.turn": "Turn",
     "foregate.telemetry.export.restore": "restore_sessions:restore_trajectory RestoredSession",
     "foregate.telemetry.export.trajectory": "Action Trajectory TrajectoryStep",
-    "foregate.telemetry.log.file_blobs": "FileBlobs",
+    "foregate.telemetry.log.temporary_file": "FileBlobs",
     "foregate.telemetry.log.sqlite_log": "SqliteLog",
     "foregate.telemetry.queries.decisions": "DecisionPoint read_decisions",
     "foregate.telemetry.queries.verify": "Defect Verification verify_session",

@@ -43,6 +43,9 @@ _WITH_KIND = (
     _EVENTS.replace(_KEY, f"  kind TEXT GENERATED ALWAYS AS ({KIND}) VIRTUAL,\n{_KEY}"),
     "CREATE INDEX events_by_kind ON events (session, kind, seq)",
 )
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds to wait for another process's write before giving up."""
 
 
 def _build_condition(row: str, raised: bool) -> str:
@@ -157,12 +160,6 @@ def is_older(connection: sqlite3.Connection) -> bool:
     """Whether a file is of an older version just now, and lacks what was added since: it was opened only to be read."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return version in UPGRADES
-
-
-T = TypeVar("T")
-
-PATIENCE = 10.0
-"""Seconds to wait for another process's write before giving up."""
 
 
 def open_log(path: Path, *, create: bool) -> sqlite3.Connection:

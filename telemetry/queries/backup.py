@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log import sqlite_file
-from foregate.telemetry.log.file_blobs import FileBlobs, StoredBlob
 from foregate.telemetry.log.sqlite_reader import SqliteReader
+from foregate.telemetry.log.temporary_file import FileBlobs, StoredBlob
 from foregate.telemetry.queries.log_place import LogPlace, copy_database, hold_place, leave_copy, make_target
 from foregate.telemetry.queries.review_log import VerifiedReviews, copy_reviews
 from foregate.telemetry.queries.used_blobs import BlobCount, find_used, read_texts

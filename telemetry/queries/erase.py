@@ -10,9 +10,9 @@ from msgspec import Struct
 from foregate.schemas.errors import SessionHeld, TamperedLog, UsageError
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.protocols import Erasure
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.log.sqlite_reader import SqliteReader
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.log_place import LogPlace, hold_place, list_running
 from foregate.telemetry.queries.review_log import erase_reviews
 from foregate.telemetry.queries.used_blobs import Collected, collect_unused

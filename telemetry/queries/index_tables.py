@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import fields
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy
+from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy, write_transaction
 from foregate.telemetry.queries.rows import SessionFacts
 
 VERSION = 8
@@ -156,15 +156,8 @@ def has_full_text(connection: sqlite3.Connection) -> bool:
 @contextmanager
 def hold_writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Run a block as one write transaction of an index; BrokenIndex says that the file is damaged."""
-    with explain_damage():
-        retry_while_busy(path, lambda: connection.execute("BEGIN IMMEDIATE"))
-        try:
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+    with explain_damage(), write_transaction(connection, path):
+        yield
 
 
 @contextmanager

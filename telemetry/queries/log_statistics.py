@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from foregate.telemetry.log import sqlite_file
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.snapshots import Unkept, read_unkept
 from foregate.telemetry.log.sqlite_file import KIND
 from foregate.telemetry.log.sqlite_reader import find_gaps
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.log_place import LogPlace, list_running
 from foregate.telemetry.queries.used_blobs import BlobCount, find_unused
 

@@ -13,8 +13,8 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.session_link import find_root
 from foregate.telemetry.log import sqlite_file
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_file import KIND
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.log_place import LogPlace
 from foregate.telemetry.queries.used_blobs import find_used
 

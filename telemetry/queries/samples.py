@@ -19,6 +19,8 @@ _LOOSER, _STRICTER = -1, 1
 _RANKS = {"allow": 0, "ask": 1, "hold": 2, "deny": 3}
 _WANTED = {"right": 0, "too strict": _LOOSER, "too lax": _STRICTER}
 """Which way a label wants a ruling to go."""
+WHOLE = 1000
+"""Confidences and shares are whole thousandths, so that no bound hangs on how a machine rounds."""
 
 
 class Draw(NamedTuple):
@@ -113,10 +115,6 @@ def _is_disputed(row: RulingRow, reviews: Reviews, otherwise: Mapping[tuple[str,
 def shuffle_ruling(seed: int, ruled: RuledCall) -> str:
     """Return where a ruling stands in the order of a seed: the same, whatever else is in the population."""
     return hashlib.sha256(f"{seed}\0{ruled.address}".encode()).hexdigest()
-
-
-WHOLE = 1000
-"""Confidences and shares are whole thousandths, so that no bound hangs on how a machine rounds."""
 
 
 class Proof(NamedTuple):

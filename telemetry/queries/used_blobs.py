@@ -14,7 +14,7 @@ from foregate.schemas.event_body import SandboxEnded, ToolStarted
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.task_plan import PlanStepChanged
 from foregate.telemetry.log import sqlite_file
-from foregate.telemetry.log.file_blobs import FileBlobs, StoredBlob
+from foregate.telemetry.log.temporary_file import FileBlobs, StoredBlob
 from foregate.telemetry.queries.log_place import LogPlace, hold_place, list_running
 
 GRACE = 3600.0

@@ -18,13 +18,13 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.load import default_policy
-from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.temporary_file import FileBlobs
 
 STUCK = """
 import os, sys
 from pathlib import Path
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.temporary_file import FileBlobs
 
 def wait(file):
     print("here", flush=True)

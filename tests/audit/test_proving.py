@@ -16,10 +16,10 @@ from foregate.agent.loop.runner import run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_link import SessionLink
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.snapshots import find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.verify import verify_session
 from foregate.tuning import rejudging
 from foregate.tuning.piece_store import PieceStore

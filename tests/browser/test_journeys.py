@@ -150,7 +150,7 @@ def test_turn_a_dial_by_keyboard_and_label_what_turns(browser: Browser, console:
 
 LATE = """
 from runpy import run_module
-from foregate.console.tuning_worker import TuningWorker
+from foregate.console.console import TuningWorker
 early, ask = set(), TuningWorker.ask
 
 async def ask_again(self, key, name, question):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.console.dial import HEIGHT, WIDTH, build_bars, find_end, find_point, flatten_point
+from foregate.console.tune_pages import HEIGHT, WIDTH, build_bars, find_end, find_point, flatten_point
 from foregate.tuning.sweep import GateCounts, SweepPoint
 
 TURNING = st.dictionaries(st.integers(1, 1000), st.integers(1, 10**6), max_size=200)

@@ -15,9 +15,9 @@ import pytest
 import foregate
 from foregate.assembly.home import Home
 from foregate.cli.app import main
-from foregate.console import dial, tuning_worker
+from foregate.console import console, tune_pages
+from foregate.console.console import TuningWorker
 from foregate.console.form import FormRefused
-from foregate.console.tuning_worker import TuningWorker
 from foregate.policy.source.edit import read_suggestion
 from foregate.policy.source.load import load_policy
 from foregate.testing import ScriptedModel, calls, says
@@ -33,7 +33,7 @@ DIAL = f"/policy/tune?key={KEY}"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is there once what it shows is, however long that takes."""
-    monkeypatch.setattr(tuning_worker, "PATIENCE", FOREVER)
+    monkeypatch.setattr(console, "PATIENCE", FOREVER)
 
 
 async def be_silent(home: Path, *wanted: tuple[str, dict[str, Any]]) -> str:
@@ -102,7 +102,7 @@ async def test_all_calls_that_turn_are_named_and_paged_through_and_the_value_sta
 ) -> None:
     await be_silent(home, *[("write_file", {"content": "", "path": f"the{n}"}) for n in range(5)])
     served = await serve()
-    monkeypatch.setattr(dial, "PAGE", 2)
+    monkeypatch.setattr(tune_pages, "PAGE", 2)
     address, shown, links = f"{DIAL}&value=0", list[str](), dict[str, str]()
     for part in ("1 to 2", "3 to 4", "5 to 5"):
         page = await open_page(served, address)
@@ -195,11 +195,11 @@ async def test_without_the_extra_a_sentence_says_how_to_install_it(
 async def test_who_asks_early_is_told_how_far_it_is(serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await be_silent(home)
     served, go = await serve(), threading.Event()
-    monkeypatch.setattr(tuning_worker, "PATIENCE", 0)
+    monkeypatch.setattr(console, "PATIENCE", 0)
     try:
         assert await served.console.tuning.ask(KEY, f"{KEY} None", lambda view: go.wait()) is None
         page = await open_page(served, DIAL)
-        monkeypatch.setattr(tuning_worker, "PATIENCE", 60)
+        monkeypatch.setattr(console, "PATIENCE", 60)
         asked = asyncio.create_task(served.console.tuning.ask(KEY, f"{KEY} None", lambda view: False))
         await asyncio.sleep(0)
     finally:
@@ -216,7 +216,7 @@ async def test_more_questions_than_can_be_under_way_are_refused_and_closing_ends
     await be_silent(home)
     log, go = Home(home).open_log(), threading.Event()
     worker = TuningWorker(log)
-    monkeypatch.setattr(tuning_worker, "PATIENCE", 0)
+    monkeypatch.setattr(console, "PATIENCE", 0)
     try:
         for number in range(8):
             assert await worker.ask(KEY, str(number), lambda view: go.wait()) is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.evidence.state.uses import Uses
+from foregate.evidence.state.plan_in_force import Uses
 from foregate.gates.plan import PlanGate
 from foregate.gates.prelude import build_prelude, judge
 from foregate.gates.support.blind_planner import BlindPlanner

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from foregate.schemas.lookalike import is_disguised, is_lookalike
-from foregate.schemas.value import Value, read_value
+from foregate.schemas.value import Value, is_disguised, is_lookalike, read_value
 
 
 def read(text: str) -> Value:

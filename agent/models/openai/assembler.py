@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from foregate.agent.models.openai.bad_calls import mend_arguments, mend_name
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.own_fields import OwnFields
 from foregate.agent.models.openai.refusals import NO_JSON, translate_in_band
-from foregate.agent.models.openai.request import mend_surrogates
+from foregate.agent.models.openai.request import OwnFields, mend_surrogates
 from foregate.agent.models.openai.retries import Transient
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError

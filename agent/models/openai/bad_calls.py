@@ -22,6 +22,38 @@ _LEAK = "<|"
 # re.DOTALL: "```json\n{...}\n```".
 _FENCED = compile_late(r"```(?:json)?\s*\n(?P<inside>.*?)\s*```", 16)
 _SCHEMA_OBJECTS = JSONDecoder()
+_CODES = ("tool_use_failed", "output_parse_failed", "tool_call_parse_error", "malformed_function_call")
+_JSON_CODES = ("json_validate_failed",)
+"""Groq's for an answer that should have been JSON and is none."""
+_WORDS = compile_late(
+    "|".join(
+        (
+            # "attempted to call tool 'x' which was not in request.tools", "Tool call validation failed"
+            r"not in request\.tools|tool call validation failed|tool choice is none, but model called",
+            # "Failed to call a function. Please adjust your prompt.", "The model generated output that could not ..."
+            r"failed to call a function|model (?:generated|produced|returned)[^.]{0,40}could not be parsed",
+            # "Failed to parse tool call arguments as JSON", "error parsing tool call: raw='{', err=..."
+            r"(?:failed to pars\w*|error pars\w*|could not parse|unable to parse)[^.]{0,20} tool[ _]calls?",
+            # "Failed to parse input at pos 0: <tool_call>"
+            r"failed to parse input at pos|malformed[ _]function[ _]call|error in extracting tool call",
+        )
+    ),
+    # re.IGNORECASE.
+    2,
+)
+# re.DOTALL: `error parsing tool call: raw='{"a":', err=...`.
+_RAW = compile_late(r"raw='(.{1,4000}?)', err=", 16)
+# "Failed to parse input at pos 0: <tool_call>...".
+_AT = compile_late(r"at pos \d+: (.{1,4000})", 16)
+# "attempted to call tool 'x' which", "parameters for tool edit did not match schema".
+_NAMED = compile_late(r"(?:call tool|for tool|tool call|function) [`'\"]?([\w.:-]{1,256})[`'\"]? (?:which|did|is|was)")
+# "<function=read_file>{\"path\": \"a\"}".
+_FUNCTION = compile_late(r"<function[=(]([\w.:-]{1,256})[)>]?\s*(?=\{)")
+# '{"name": "read_file", "arguments": {'.
+_NAME = compile_late(r'"(?:name|tool|tool_name)"\s*:\s*"([^"\\]{1,256})"')
+_NAMES, _ARGUMENTS = ("name", "tool", "tool_name"), ("arguments", "parameters", "args", "input", "tool_input")
+_PASSING = (408, 409, 429, 502, 503, 504)
+_OBJECTS = JSONDecoder()
 
 
 def mend_name(name: str, is_known: Callable[[str], bool]) -> str:
@@ -86,40 +118,6 @@ def _split_objects(text: str) -> list[tuple[str, object]]:
         found.append((text[at:end], value))
         at = end + len(text[end:]) - len(text[end:].lstrip())
     return found
-
-
-_CODES = ("tool_use_failed", "output_parse_failed", "tool_call_parse_error", "malformed_function_call")
-_JSON_CODES = ("json_validate_failed",)
-"""Groq's for an answer that should have been JSON and is none."""
-_WORDS = compile_late(
-    "|".join(
-        (
-            # "attempted to call tool 'x' which was not in request.tools", "Tool call validation failed"
-            r"not in request\.tools|tool call validation failed|tool choice is none, but model called",
-            # "Failed to call a function. Please adjust your prompt.", "The model generated output that could not ..."
-            r"failed to call a function|model (?:generated|produced|returned)[^.]{0,40}could not be parsed",
-            # "Failed to parse tool call arguments as JSON", "error parsing tool call: raw='{', err=..."
-            r"(?:failed to pars\w*|error pars\w*|could not parse|unable to parse)[^.]{0,20} tool[ _]calls?",
-            # "Failed to parse input at pos 0: <tool_call>"
-            r"failed to parse input at pos|malformed[ _]function[ _]call|error in extracting tool call",
-        )
-    ),
-    # re.IGNORECASE.
-    2,
-)
-# re.DOTALL: `error parsing tool call: raw='{"a":', err=...`.
-_RAW = compile_late(r"raw='(.{1,4000}?)', err=", 16)
-# "Failed to parse input at pos 0: <tool_call>...".
-_AT = compile_late(r"at pos \d+: (.{1,4000})", 16)
-# "attempted to call tool 'x' which", "parameters for tool edit did not match schema".
-_NAMED = compile_late(r"(?:call tool|for tool|tool call|function) [`'\"]?([\w.:-]{1,256})[`'\"]? (?:which|did|is|was)")
-# "<function=read_file>{\"path\": \"a\"}".
-_FUNCTION = compile_late(r"<function[=(]([\w.:-]{1,256})[)>]?\s*(?=\{)")
-# '{"name": "read_file", "arguments": {'.
-_NAME = compile_late(r'"(?:name|tool|tool_name)"\s*:\s*"([^"\\]{1,256})"')
-_NAMES, _ARGUMENTS = ("name", "tool", "tool_name"), ("arguments", "parameters", "args", "input", "tool_input")
-_PASSING = (408, 409, 429, 502, 503, 504)
-_OBJECTS = JSONDecoder()
 
 
 class CallRefused(Exception):

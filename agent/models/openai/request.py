@@ -17,6 +17,27 @@ from foregate.schemas.tool_spec import ToolSpec
 ENCRYPTED = "reasoning.encrypted_content"
 """What is asked of Responses beside the answer: thoughts in a form that goes back, for the endpoint stores nothing."""
 MAX_STOPS = 4
+PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses"}
+_OUTPUT = "output"
+"""The field of a message of Chat Completions that holds the items it stands for, as they came."""
+_TEXTS = {
+    "response.output_text.delta": "content",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "reasoning_content",
+    "response.reasoning_text.delta": "reasoning_content",
+}
+"""Events with a piece of text, and the field of a message it belongs to."""
+_ALIKE = ("include", "tool_choice", "parallel_tool_calls", "temperature", "stream")
+_FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_PARTS = {"output_text": ("text", "content"), "refusal": ("refusal", "refusal")}
+"""Parts of a message: where their text stands, and the field it belongs to."""
+_NAMED = frozenset({"format", "id", "index", "name", "object", "role", "type"})
+"""Fields that name something: a piece repeats them whole, where other fields continue their text."""
+_ORDERED_PARTS = ("text", "thinking")
+"""Parts of a content that come in pieces, one after the other and without an index."""
+_DEEPEST = 100
+_NEAR = 64
+"""Items of a list, from its end, among which the one is looked for that a piece continues."""
 
 
 class WireRequest:
@@ -91,22 +112,6 @@ def _build_tool(spec: ToolSpec, names: WireNames) -> dict[str, Json]:
     parameters = spec.parameters or {"type": "object", "properties": {}}
     said: dict[str, Json] = {"name": names.to_wire(spec.name), "description": spec.description}
     return {"type": "function", "function": {**said, "parameters": parameters}}
-
-
-PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses"}
-_OUTPUT = "output"
-"""The field of a message of Chat Completions that holds the items it stands for, as they came."""
-_TEXTS = {
-    "response.output_text.delta": "content",
-    "response.refusal.delta": "refusal",
-    "response.reasoning_summary_text.delta": "reasoning_content",
-    "response.reasoning_text.delta": "reasoning_content",
-}
-"""Events with a piece of text, and the field of a message it belongs to."""
-_ALIKE = ("include", "tool_choice", "parallel_tool_calls", "temperature", "stream")
-_FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_PARTS = {"output_text": ("text", "content"), "refusal": ("refusal", "refusal")}
-"""Parts of a message: where their text stands, and the field it belongs to."""
 
 
 def translate_body(body: Mapping[str, Json]) -> dict[str, Json]:
@@ -218,3 +223,96 @@ def _build_chunk(delta: Mapping[str, Json], finish: str | None = None) -> dict[s
 
 def _objects(value: Json) -> list[Mapping[str, Json]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+class _Pieces(list[str]):
+    """A text that is not whole yet."""
+
+
+class OwnFields:
+    """Fields as they come in pieces. One that is nested deeper than a log should hold is left out."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+        self.has_left_out = False
+
+    def add(self, fields: Mapping[str, Json]) -> int:
+        """Take in the next pieces; return about how many characters they take as JSON."""
+        size = 0
+        for name, value in fields.items():
+            try:
+                size += _measure(value, _DEEPEST)
+            except RecursionError:
+                self.has_left_out = True
+                continue
+            self._fields[name] = _join(self._fields.get(name), value, name)
+        return size
+
+    def end(self) -> dict[str, Json]:
+        """Return what was collected."""
+        return {name: _end(value) for name, value in self._fields.items()}
+
+
+def _join(old: Any, new: Json, name: str = "") -> Any:
+    """Return a value that is collected, `old` or None, with its next piece; `old` may be changed.
+
+    Texts go on, objects do so field by field and lists item by item; anything else is replaced.
+    """
+    if new is None:
+        return old
+    if isinstance(new, str):
+        if name in _NAMED or not isinstance(old, _Pieces):
+            return new if name in _NAMED else _Pieces([new])
+        old.append(new)
+        return old
+    if isinstance(new, Mapping):
+        found = old if isinstance(old, dict) else {}
+        for key, value in new.items():
+            found[key] = _join(found.get(key), value, key)
+        return found
+    if isinstance(new, list):
+        items = old if isinstance(old, list) and not isinstance(old, _Pieces) else []
+        for item in new:
+            at = _find_item(items, item)
+            if at < len(items):
+                items[at] = _join(items[at], item)
+            else:
+                items.append(_join(None, item))
+        return items
+    return new
+
+
+def _end(value: Any) -> Any:
+    if isinstance(value, _Pieces):
+        return "".join(value)
+    if isinstance(value, dict):
+        return {key: _end(item) for key, item in value.items()}
+    return [_end(item) for item in value] if isinstance(value, list) else value
+
+
+def _measure(value: Json, left: int) -> int:
+    """Return about how many characters a value takes as JSON; raise RecursionError where it is nested deeper."""
+    if not left:
+        raise RecursionError
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(key) + _measure(item, left - 1) + 4 for key, item in value.items())
+    return sum(_measure(item, left - 1) + 2 for item in value) if isinstance(value, list) else 8
+
+
+def _find_item(items: list[Any], piece: Json) -> int:
+    """Return the place of the item that a piece continues: by its index, or just before; else the next place."""
+    if not isinstance(piece, Mapping) or not items:
+        return len(items)
+    index = piece.get("index")
+    if index is None:
+        last = items[-1]
+        goes_on = (
+            isinstance(last, dict) and piece.get("type") in _ORDERED_PARTS and last.get("type") == piece.get("type")
+        )
+        return len(items) - 1 if goes_on else len(items)
+    for at in range(len(items) - 1, max(-1, len(items) - 1 - _NEAR), -1):
+        if isinstance(items[at], dict) and items[at].get("index") == index:
+            return at
+    return len(items)

@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)"
+# "1m2.5s", "450ms", "20 seconds".
+_SPAN = compile_late(rf"(\d+(?:\.\d+)?)\s*({_UNIT})(?![a-z])", 2)
+# "Please try again in 1m2.5s", "Please retry after 20 seconds", "retry in 7.5s".
+_WORDS = compile_late(
+    rf"(?:try(?: your request)? again|retry(?:ing)?|wait)(?: your request)?[:,]?(?: (?:after|in|for|at least))?:? "
+    rf"((?:\d+(?:\.\d+)?\s*{_UNIT}(?![a-z])[\s,]*(?:and )?)+)",
+    # re.IGNORECASE.
+    2,
+)
+_SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
+_RESET = compile_late(r"(?:x-)?(?:\w+-)?ratelimit(?:-[a-z-]*?)?-reset(?:-[a-z-]+)?")
+"""Names of headers: `x-ratelimit-reset-tokens`, `anthropic-ratelimit-requests-reset`, `ratelimit-reset`."""
+_EPOCH, _EPOCH_MS = 1e9, 1e11
+"""From these on a bare number counts seconds, or milliseconds, since 1970."""
 
 
 class Retries(Struct, frozen=True):
@@ -113,23 +128,6 @@ async def call_with_retries(
         tries = retrying.statistics["attempt_number"]
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
         raise ModelUnreachable(f"{failure.why} ({times}); {failure.advice}") from None
-
-
-_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)"
-# "1m2.5s", "450ms", "20 seconds".
-_SPAN = compile_late(rf"(\d+(?:\.\d+)?)\s*({_UNIT})(?![a-z])", 2)
-# "Please try again in 1m2.5s", "Please retry after 20 seconds", "retry in 7.5s".
-_WORDS = compile_late(
-    rf"(?:try(?: your request)? again|retry(?:ing)?|wait)(?: your request)?[:,]?(?: (?:after|in|for|at least))?:? "
-    rf"((?:\d+(?:\.\d+)?\s*{_UNIT}(?![a-z])[\s,]*(?:and )?)+)",
-    # re.IGNORECASE.
-    2,
-)
-_SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
-_RESET = compile_late(r"(?:x-)?(?:\w+-)?ratelimit(?:-[a-z-]*?)?-reset(?:-[a-z-]+)?")
-"""Names of headers: `x-ratelimit-reset-tokens`, `anthropic-ratelimit-requests-reset`, `ratelimit-reset`."""
-_EPOCH, _EPOCH_MS = 1e9, 1e11
-"""From these on a bare number counts seconds, or milliseconds, since 1970."""
 
 
 def read_wait(headers: Mapping[str, str], refusal: EndpointRefusal, now: datetime) -> float | None:

@@ -23,8 +23,7 @@ from foregate.agent.tools.mcp.definition import (
     read_effect,
 )
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.agent.tools.mcp.server_sandbox import ServerSandbox
-from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess
+from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess, ServerSandbox
 from foregate.agent.tools.tool import Tool, cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.records import is_prose

@@ -127,7 +127,7 @@ class Home:
 
     def open_blobs(self) -> Blobs:
         """Return the blob store of this home."""
-        from foregate.telemetry.log.file_blobs import FileBlobs
+        from foregate.telemetry.log.temporary_file import FileBlobs
 
         return FileBlobs(self.blobs, read_only=self.read_only)
 

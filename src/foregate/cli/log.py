@@ -15,7 +15,7 @@ from foregate.views.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
     from foregate.assembly.home import Home
-    from foregate.telemetry.log.file_blobs import FileBlobs
+    from foregate.telemetry.log.temporary_file import FileBlobs
     from foregate.telemetry.queries.backup import Backup
     from foregate.telemetry.queries.erase import Erased
     from foregate.telemetry.queries.log_place import LogPlace
@@ -147,7 +147,7 @@ def _find_place(home: Home) -> tuple[LogPlace, FileBlobs]:
 
     Raises LogError for a file that is no log of ours.
     """
-    from foregate.telemetry.log.file_blobs import FileBlobs
+    from foregate.telemetry.log.temporary_file import FileBlobs
     from foregate.telemetry.queries.log_place import LogPlace
 
     home.open_log().close()

@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from foregate.schemas.task_plan import TaskPlan
     from foregate.views.terminal.plan_work import Course, PlanWork
 
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")
+]
+Step = Annotated[bool, typer.Option("--step", help="Ask before each task.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Another value in a copy of the plan: 2.path=b.txt, 3.calls.1.message=Mend, 4.target=x. May be repeated.",
+    ),
+]
+
 
 @opens_session()
 def plan(
@@ -110,20 +123,6 @@ async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int
             verdict = "sound" if found.is_sound else "not sound"
             work.screen.row(f"{verdict}: {count} task{'s' if count != 1 else ''}, {found.plan.goal}")
         return COMPLETED if found.is_sound else USAGE
-
-
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")
-]
-Step = Annotated[bool, typer.Option("--step", help="Ask before each task.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Another value in a copy of the plan: 2.path=b.txt, 3.calls.1.message=Mend, 4.target=x. May be repeated.",
-    ),
-]
 
 
 @opens_session()

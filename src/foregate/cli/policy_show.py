@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from foregate.schemas.tool_spec import ToolSpec
     from foregate.tuning.lint import Known
 
+_SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
+
 
 @app.command("show")
 def show(
@@ -235,9 +237,6 @@ def format_new_file(like: str = "") -> str:
         raise UsageError(f"`{like[:60]}` does not come with Foregate; begin with one of {names}")
     text = resolve_policy_file(like).read_text("utf-8") if like else _BEGIN
     return f"{MARK}{find_schema().resolve().as_uri()}\n{text}"
-
-
-_SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
 
 @app.command("diff")

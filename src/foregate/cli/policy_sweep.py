@@ -38,6 +38,7 @@ Names = Annotated[
     ),
 ]
 Picture = Annotated[Path | None, take("--svg", "Write the chart to a file, too.", "FILE")]
+_SHOWN = 30
 
 
 @app.command("sweep")
@@ -206,9 +207,6 @@ def draw_sweep(found: SweepResult) -> str:
 def _draw_steps(heights: Sequence[float], left: int, step: float) -> str:
     ends = ((left + at * step, left + (at + 1) * step, y) for at, y in enumerate(heights))
     return "".join(f"{'L' if at else 'M'}{x:.1f} {y:.1f}H{end:.1f}" for at, (x, end, y) in enumerate(ends))
-
-
-_SHOWN = 30
 
 
 @app.command("levers")

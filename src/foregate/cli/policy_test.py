@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
+_TURNS = 200
 
 
 @app.command("test")
@@ -156,9 +157,6 @@ def case(
     else:
         write_new(output, text)
         options.print_text(f"{output}: {found.name}, {found.expected.describe()}")
-
-
-_TURNS = 200
 
 
 @app.command("fuzz")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jinja2
 from starlette.responses import HTMLResponse
@@ -19,12 +19,81 @@ from foregate.assembly.identity import find_identity
 from foregate.console.address import Address
 from foregate.console.form import WORD, FormRefused
 from foregate.console.guard import SignIn
-from foregate.console.tuning_worker import TuningWorker
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.audit_index import AuditIndex
-from foregate.views.pages.links import ConsoleLinks
+from foregate.tuning.cube import CubeView, open_cube
 from foregate.views.pages.rendering import build_environment
+from foregate.views.pages.texts import ConsoleLinks
+
+PATIENCE = 2.0
+"""Seconds that a page waits for an answer; after that it says how far the work is."""
+_MOST = 8
+"""Questions that are under way at most."""
+LINKS = ConsoleLinks()
+SECTIONS = (
+    ("sessions", "Sessions"),
+    ("decisions", "Decisions"),
+    ("waiting", "Waiting"),
+    ("review", "Review"),
+    ("statistics", "Statistics"),
+    ("policy", "Policy"),
+)
+"""The parts of the console, by the address they begin with and the name they are called by."""
+T = TypeVar("T")
+
+
+class WorkerClosed(Exception):
+    """The console ends, so nobody waits for the rest."""
+
+
+class TuningWorker:
+    """Answers questions about keys of the policy over all sessions of a log.
+
+    `done` of `all` pieces of work are through. Close it when done: what is under way stops at the next piece.
+    """
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log = log
+        self._thread = ThreadPoolExecutor(1, "foregate-tuning")
+        self._jobs: dict[str, Future[Any]] = {}
+        self._closing = False
+        self.done, self.all = 0, 0
+
+    async def ask(self, key: str, name: str, question: Callable[[CubeView], T]) -> T | None:
+        """Return what is found in the turns at every value of a key; None where that is not known yet, ask again then.
+
+        Questions of one `name` are one. Raises what the work raises.
+        """
+        job = self._jobs.get(name)
+        if job is None:
+            if len(self._jobs) >= _MOST:
+                raise FormRefused(429, "other keys are being worked on; try again in a minute")
+            sessions = await self._log.sessions()
+            job = self._jobs.get(name) or self._begin(name, lambda: self._answer(key, sessions, question))
+        await asyncio.to_thread(wait, [job], PATIENCE)
+        return cast("T | None", job.result()) if job.done() else None
+
+    def _begin(self, name: str, work: Callable[[], T]) -> Future[T]:
+        job = self._jobs[name] = self._thread.submit(work)
+        job.add_done_callback(lambda _: self._jobs.pop(name, None))
+        return job
+
+    def _answer(self, key: str, sessions: Sequence[str], question: Callable[[CubeView], T]) -> T:
+        self.done, self.all = 0, 0
+        with open_cube(self._log, progress=self._note) as cube:
+            return question(cube.bring_up(key, sessions))
+
+    def _note(self, done: int, count: int) -> None:
+        if self._closing:
+            raise WorkerClosed
+        self.done, self.all = done, count
+
+    def close(self) -> None:
+        """Take no further question, and end what is under way."""
+        self._closing = True
+        self._thread.shutdown(cancel_futures=True)
+
 
 PAUSE = 0.4
 """Seconds between two looks at the log."""
@@ -86,18 +155,6 @@ class Live:
         """Raise Refused where too many pages follow already."""
         if self._open >= MOST:
             raise FormRefused(503, f"{MOST} pages follow this log already; close some, or use the link that refreshes")
-
-
-LINKS = ConsoleLinks()
-SECTIONS = (
-    ("sessions", "Sessions"),
-    ("decisions", "Decisions"),
-    ("waiting", "Waiting"),
-    ("review", "Review"),
-    ("statistics", "Statistics"),
-    ("policy", "Policy"),
-)
-"""The parts of the console, by the address they begin with and the name they are called by."""
 
 
 class Console:
@@ -166,9 +223,6 @@ class Console:
 def shorten_time(time: str) -> str:
     """Return a recorded UTC time to the minute, as `2026-11-21 06:45 UTC`; "" for none."""
     return f"{time[:16].replace('T', ' ')} UTC" if time else ""
-
-
-T = TypeVar("T")
 
 
 class SharedIndex:

@@ -23,6 +23,8 @@ _FIELDS = 400
 _PATIENCE = 20.0
 """Seconds in which a form must have arrived."""
 _KIND = "application/x-www-form-urlencoded"
+_LONGEST = 200
+"""Characters of one field at most."""
 
 
 class FormRefused(UsageError):
@@ -74,10 +76,6 @@ async def read_form(request: Request, entry: SignIn) -> ConsoleForm:
     if not is_same(form.get(WORD), entry.form_word):
         raise FormRefused(403, "this form is not of this console as it runs now; open its page again and send it there")
     return form
-
-
-_LONGEST = 200
-"""Characters of one field at most."""
 
 
 class Query:

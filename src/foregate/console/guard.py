@@ -25,6 +25,35 @@ WINDOW = 60.0
 """Seconds for which a wrong token counts."""
 MOST_WRONG = 10
 """Wrong tokens within the window after which none is taken until some no longer count."""
+CONTENT_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Under `no-referrer` browsers say `Origin: null` of our own forms; to other origins this one says as little.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+ENTRANCE = "/enter"
+"""Where the token is exchanged; the only page without the cookie."""
+_OURS = ("same-origin", "none")
+"""What a browser says of requests that our own pages or its address bar make."""
+Refusal = tuple[int, str]
+"""A status, and the sentence that says why and what to do."""
 
 
 class TooMany(UsageError):
@@ -84,38 +113,6 @@ class SignIn:
 def is_same(given: str, wanted: str) -> bool:
     """Whether two secrets are the same, in a time that says nothing of where they differ."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
-
-
-CONTENT_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-HEADERS = {
-    "Content-Security-Policy": CONTENT_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    # Under `no-referrer` browsers say `Origin: null` of our own forms; to other origins this one says as little.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
-ENTRANCE = "/enter"
-"""Where the token is exchanged; the only page without the cookie."""
-_OURS = ("same-origin", "none")
-"""What a browser says of requests that our own pages or its address bar make."""
-
-Refusal = tuple[int, str]
-"""A status, and the sentence that says why and what to do."""
 
 
 class Guard:

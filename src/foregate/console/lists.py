@@ -23,6 +23,14 @@ from foregate.views.terminal.exit_codes import STATUS
 WIDTH = 360
 """Units of a bar's width; the page stretches it."""
 _LEAST = 8
+PAGE = 100
+"""Rows of a page."""
+STATES = ("open", *STATUS)
+STANDINGS = tuple(standing.value for standing in Standing)
+ALL_GATES = (*GATES, "postlude")
+ORIGINS = ("user", "workspace", "external", "nobody")
+FURTHER = ("code", "target", "rule", "key", "policy", "approver", "origin", "risk", "who", "session")
+"""Fields of the list of decisions that are shown where one of them is used."""
 
 
 class TallySegment(Struct, frozen=True):
@@ -66,16 +74,6 @@ def lay_parts(counts: Mapping[str, int], most: int) -> Iterator[TallySegment]:
 def scale_width(count: int, most: int, width: int = WIDTH) -> int:
     """Return how wide a bar is that stands for a count where the widest stands for `most`; one at least for any."""
     return max(2, width * count // most) if count > 0 and most > 0 else 0
-
-
-PAGE = 100
-"""Rows of a page."""
-STATES = ("open", *STATUS)
-STANDINGS = tuple(standing.value for standing in Standing)
-ALL_GATES = (*GATES, "postlude")
-ORIGINS = ("user", "workspace", "external", "nobody")
-FURTHER = ("code", "target", "rule", "key", "policy", "approver", "origin", "risk", "who", "session")
-"""Fields of the list of decisions that are shown where one of them is used."""
 
 
 class ListedSession(Struct, frozen=True):

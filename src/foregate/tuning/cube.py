@@ -47,6 +47,19 @@ SELECT session, seq, call, arg_max(gate, s * ?),
   sum(s) FILTER (what = 'held')::BIGINT AS held, sum(s) FILTER (what = 'asked')::BIGINT AS asked, count(*) OVER ()
 FROM changed GROUP BY session, seq, call HAVING coalesce(held, 0) != 0 OR coalesce(asked, 0) != 0
 ORDER BY session DESC, seq DESC, call LIMIT ? OFFSET ?"""
+NAME, FILE = "cube", "cube.duckdb"
+"""The folder's name, beside the tuning index, and that of the file in it."""
+_TABLES = """
+CREATE TABLE notes (stamp TEXT);
+CREATE TABLE covered (key TEXT, session TEXT, seq BIGINT, hash TEXT, PRIMARY KEY (key, session));
+CREATE TABLE policies (hash TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE recorded (session TEXT, policy TEXT, gate TEXT, what TEXT, "count" BIGINT);
+"""
+_CHANGES = 'session TEXT, seq BIGINT, call TEXT, gate TEXT, what TEXT, "at" BIGINT, "by" BIGINT'
+"""The columns of the table of one key."""
+_WITH_KEYS = ("covered", "policies")
+FindIndex = Callable[[Sequence[str]], AbstractContextManager[ReachIndex | None]]
+"""Opens the tuning index, which has caught up with some sessions."""
 
 
 class TurnedCall(NamedTuple):
@@ -126,21 +139,7 @@ def name_table(key: str) -> str:
     return f'"changes {key}"' if key else "recorded"
 
 
-NAME, FILE = "cube", "cube.duckdb"
-"""The folder's name, beside the tuning index, and that of the file in it."""
-_TABLES = """
-CREATE TABLE notes (stamp TEXT);
-CREATE TABLE covered (key TEXT, session TEXT, seq BIGINT, hash TEXT, PRIMARY KEY (key, session));
-CREATE TABLE policies (hash TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE recorded (session TEXT, policy TEXT, gate TEXT, what TEXT, "count" BIGINT);
-"""
-_CHANGES = 'session TEXT, seq BIGINT, call TEXT, gate TEXT, what TEXT, "at" BIGINT, "by" BIGINT'
-"""The columns of the table of one key."""
 """`covered` says up to which event a session is swept for a key, and under "" up to where its turns are counted."""
-
-_WITH_KEYS = ("covered", "policies")
-FindIndex = Callable[[Sequence[str]], AbstractContextManager[ReachIndex | None]]
-"""Opens the tuning index, which has caught up with some sessions."""
 
 
 def has_libraries() -> bool:

@@ -15,8 +15,7 @@ from foregate.policy.source.strict_yaml import Path, escape_text, format_path
 from foregate.policy.source.workspace_file import find_leaves
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 from foregate.tuning.contradictions import UNREAD, find_contradictions
-from foregate.tuning.lint_settings import Remark, find_idle_thresholds, find_missing_partners
-from foregate.tuning.open_reads import find_open_reads
+from foregate.tuning.lint_settings import Remark, find_idle_thresholds, find_missing_partners, find_open_reads
 from foregate.tuning.rule_cover import MATCHERS, are_disjoint, can_be_unclear, covers
 
 _STRENGTH = {"allow": 0, "ask": 1, "deny": 2}

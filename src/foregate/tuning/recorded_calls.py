@@ -8,12 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.executor import build_start, check_permit, execute
-from foregate.agent.session.call_runner import CallRunner, PrefetchedResult, PrefetchedResults
 from foregate.agent.session.interaction import AbsentPerson, Interaction, build_override, restore_reply, strip_request
 from foregate.agent.session.result import DELEGATE, CallNotStarted
 from foregate.agent.session.session import Session
 from foregate.agent.session.session_log import SessionLog
-from foregate.agent.session.turn_builder import TurnInHand
+from foregate.agent.session.turn_builder import CallRunner, PrefetchedResult, PrefetchedResults, TurnInHand
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.remote_survey import OPERANDS
 from foregate.evidence.state.recorded_turns import InForce

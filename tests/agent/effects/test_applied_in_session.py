@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.loop.applying import apply_changes, build_undo_step, keep_images, name_parted
+from foregate.agent.loop.applying import apply_changes, build_undo_step, keep_images
 from foregate.agent.loop.executor import draft_finish
 from foregate.agent.loop.snapshots import Snapshots
+from foregate.agent.loop.stored_changes import name_parted
 from foregate.agent.loop.undo import undo
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.confinement import hold_turn, seek_turn
@@ -233,4 +234,4 @@ def test_only_a_name_that_was_written_to_has_parted_from_the_others(
     subprocess.run(["/bin/sh", "-ec", line], cwd=upper, check=True)
     place = Snapshots(workspace, POLICY, MemoryBlobs())
     kept = keep_images(place, list_changes(folder, upper), upper)
-    assert ("`app`" in name_parted(place, kept)) is has_parted
+    assert ("`app`" in name_parted(place.blobs, kept)) is has_parted

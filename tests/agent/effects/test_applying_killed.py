@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.loop.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
 from foregate.agent.loop.snapshots import Snapshots
-from foregate.agent.workspace import staging
+from foregate.agent.workspace import path_state
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.schemas.sandbox import PathChange
 from foregate.telemetry.log.memory_log import MemoryBlobs
@@ -63,14 +63,14 @@ def run_killed(act: Callable[[], object], steps: int) -> int:
         if event in CHANGING or (event == "open" and int(str(arguments[2])) & os.O_CREAT):
             count()
 
-    rename = staging.rename_with
+    rename = path_state.rename_with
 
     def rename_counted(*arguments: object) -> bool:
         count()
         return rename(*arguments)  # type: ignore[arg-type]
 
     try:
-        staging.rename_with = rename_counted
+        path_state.rename_with = rename_counted
         sys.addaudithook(watch)
         act()
         os._exit(FINISHED)

@@ -19,7 +19,7 @@ from foregate.agent.loop.applying import (
 )
 from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.loop.stored_changes import load_changes
-from foregate.agent.workspace import placement, staging
+from foregate.agent.workspace import path_state, placement
 from foregate.agent.workspace.path_state import Conflict, PlacementFailed
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
@@ -135,7 +135,7 @@ def test_what_is_saved_while_changes_are_applied_stays_and_all_else_goes_back(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None], path: str, turn: int
 ) -> None:
     """The editor saves between the last look and the swap; each `turn` is a rename later."""
-    rename, turns = staging.rename_with, [turn]
+    rename, turns = path_state.rename_with, [turn]
 
     def rename_late(old: int, source: str, new: int, target: str, flags: int) -> bool:
         turns[0] -= 1
@@ -143,7 +143,7 @@ def test_what_is_saved_while_changes_are_applied_stays_and_all_else_goes_back(
             write(bench.folder / path, "mine")
         return rename(old, source, new, target, flags)
 
-    monkeypatch.setattr(staging, "rename_with", rename_late)
+    monkeypatch.setattr(path_state, "rename_with", rename_late)
     with suppress(Conflict):
         result = apply_changes(bench.place, bench.kept, bench.upper)
         assert result.ok or result.error == "partly_done"
@@ -158,7 +158,7 @@ def test_what_is_saved_while_changes_are_applied_stays_and_all_else_goes_back(
 def test_a_link_planted_in_the_way_leads_nothing_outside(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, turn: int
 ) -> None:
-    outside, rename, turns = tmp_path / "outside", staging.rename_with, [turn]
+    outside, rename, turns = tmp_path / "outside", path_state.rename_with, [turn]
     outside.mkdir()
     for name in ("b", "keep", "f"):
         (outside / name).write_text("theirs")
@@ -173,7 +173,7 @@ def test_a_link_planted_in_the_way_leads_nothing_outside(
                 (bench.folder / name).symlink_to(outside)
         return rename(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(staging, "rename_with", rename_late)
+    monkeypatch.setattr(path_state, "rename_with", rename_late)
     with suppress(WorkspaceError):
         apply_changes(bench.place, bench.kept, bench.upper)
     assert read_tree(outside) == before
@@ -207,7 +207,7 @@ def test_a_disk_that_refuses_leaves_everything_as_it_was(
 def test_where_names_cannot_be_swapped_at_once_changes_are_applied_and_taken_back_as_well(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "rename_with", lambda *arguments: False)
+    monkeypatch.setattr(path_state, "rename_with", lambda *arguments: False)
     bench.apply()
     assert list_changes(bench.folder, bench.upper) == []
     step = build_undo_step(bench.place, bench.kept, apply_report(bench))
@@ -263,14 +263,14 @@ def list_states_apart(bench: Bench) -> list[PathChange]:
 
 def test_what_was_saved_in_the_last_moment_before_a_crash_comes_back(bench: Bench) -> None:
     def apply() -> None:
-        rename = staging.rename_with
+        rename = path_state.rename_with
 
         def rename_last(*arguments: object) -> bool:
             save(bench.folder / "a", "mine")
             rename(*arguments)  # type: ignore[arg-type]
             os._exit(KILLED)
 
-        staging.rename_with = rename_last
+        path_state.rename_with = rename_last
         apply_changes(bench.place, bench.kept, bench.upper)
 
     changes = [one for one in bench.changes if one.path == "a"]

@@ -30,8 +30,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
-from foregate.agent.sandbox.namespaces import NEW_MOUNTS
+from foregate.agent.sandbox.namespaces import NEW_MOUNTS, attach, make_all_private, make_mount
 from foregate.agent.sandbox.system_calls import call
 from foregate.agent.tools.commands import run_shell
 from foregate.agent.tools.files import edit_file, read_file
@@ -49,12 +48,12 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
-from foregate.telemetry.log import file_blobs, sqlite_log
+from foregate.telemetry.log import sqlite_log, temporary_file
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tiers import find_no_more_than_limited
 
-POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)
+POLICY, LOADED = default_policy(), (temporary_file, sqlite_log)
 """What every session needs, loaded before the first child is forked."""
 
 MAKERS = (read_file, edit_file, git_status, git_add, git_commit)

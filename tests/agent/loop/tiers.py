@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.probe import Probe
+from foregate.agent.sandbox.restrictions import has_landlock
 from foregate.agent.workspace import confinement, work_sandbox
 
 _REASON = "a test forbids namespaces"

@@ -23,11 +23,11 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
 from foregate.agent.sandbox import confine, limited  # noqa: E402
-from foregate.agent.sandbox.handover import receive_request  # noqa: E402
-from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
-from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
+from foregate.agent.sandbox.guard import receive_request  # noqa: E402
+from foregate.agent.sandbox.namespaces import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Failure, SandboxCommand, SandboxPlan  # noqa: E402
 from foregate.agent.sandbox.prepared import build_base, fail  # noqa: E402
+from foregate.agent.sandbox.restrictions import require_landlock  # noqa: E402
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, call  # noqa: E402
 from foregate.agent.sandbox.watch import Scratch  # noqa: E402
 

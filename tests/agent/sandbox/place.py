@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import pytest
 
-from foregate.agent.sandbox.handover import send_request
+from foregate.agent.sandbox.guard import send_request
 from foregate.agent.sandbox.plan import ProcessLimits, SandboxPlan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.removal import remove_tree

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.guard import list_children, list_tree
-from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
-from foregate.agent.sandbox.namespaces import NEW_MOUNTS
+from foregate.agent.sandbox.namespaces import NEW_MOUNTS, attach, make_all_private, make_mount
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.starter import StartedProgram, Starter
 from foregate.agent.sandbox.system_calls import call

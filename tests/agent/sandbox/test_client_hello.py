@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox.client_hello import MOST_BYTES, BadHello, read_server_name
+from foregate.agent.sandbox.network_addresses import MOST_BYTES, BadHello, read_server_name
 
 NAME = "given.example"
 

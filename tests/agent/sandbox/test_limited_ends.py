@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.plan import SandboxPlan
+from foregate.agent.sandbox.restrictions import has_landlock
 from foregate.agent.sandbox.starter import SandboxFailed, StartedProgram, Starter
 from foregate.agent.sandbox.visible import plan_read
 from tests.agent.sandbox.place import PATH

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox.landlock import has_landlock
+from foregate.agent.sandbox.restrictions import has_landlock
 from tests.agent.sandbox.place import Place
 
 pytestmark = pytest.mark.skipif(

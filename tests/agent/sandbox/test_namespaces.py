@@ -46,7 +46,6 @@ FAILING = """
 import os
 from foregate.agent.sandbox import namespaces
 from foregate.agent.sandbox.system_calls import StepFailed
-from tests.forever import FOREVER
 
 try:
     child = namespaces.fork_into_namespaces(lambda: 1 / 0)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.sandbox import seccomp, system_calls
-from foregate.agent.sandbox.seccomp import NEW_NAMESPACES, REFUSED, REFUSED_CONTROLS, build_filter, refuse_with
+from foregate.agent.sandbox import restrictions, system_calls
+from foregate.agent.sandbox.restrictions import NEW_NAMESPACES, REFUSED, REFUSED_CONTROLS, build_filter, refuse_with
 from foregate.agent.sandbox.system_calls import NUMBERS
 
 MACHINES = ("x86_64", "aarch64")
@@ -40,7 +40,7 @@ def judge(
     """Return the verdict of the machine's filter on a call, as the kernel would compute it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system_calls, "_COLUMN", MACHINES.index(machine))
-        patch.setattr(seccomp, "MACHINE", machine)
+        patch.setattr(restrictions, "MACHINE", machine)
         program = [*struct.iter_unpack("<HBBI", build())]
     padded = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("<IIQ6Q", number, ARCHITECTURES[architecture or machine], 0, *padded)

@@ -18,7 +18,7 @@ from foregate.agent.sandbox.limited import (
     TRAITS,
     build_limited_filter,
 )
-from foregate.agent.sandbox.seccomp import REFUSED, refuse_with
+from foregate.agent.sandbox.restrictions import REFUSED, refuse_with
 from foregate.agent.sandbox.system_calls import NUMBERS
 from tests.agent.sandbox.test_seccomp import ALLOW, EPERM, MACHINES, judge, number
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
-from foregate.agent.sandbox.namespaces import NEW_MOUNTS
+from foregate.agent.sandbox.namespaces import NEW_MOUNTS, attach, make_all_private, make_mount
 from foregate.agent.sandbox.plan import SandboxPlan
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.starter import Starter
 from foregate.agent.sandbox.system_calls import call
-from foregate.agent.sandbox.written import WrittenPaths, list_stores
+from foregate.agent.sandbox.watch import WrittenPaths, list_stores
 from tests.agent.sandbox.place import LIMITS, Place
 from tests.agent.sandbox.users import run_as
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import foregate
-from foregate.agent.sandbox.handover import receive_request
+from foregate.agent.sandbox.guard import receive_request
 from foregate.testing import ScriptedModel, calls, says
 
 POLICY = """

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.sandbox.handover import send_request
+from foregate.agent.sandbox.guard import send_request
 from foregate.schemas.event import NeedAnswered, NeedRaised
 from foregate.schemas.event_body import ToolStarted
 from foregate.telemetry.log.sqlite_log import SqliteLog

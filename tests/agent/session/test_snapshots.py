@@ -21,9 +21,9 @@ from foregate.schemas.event_body import Kind, TaskStarted
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Snapshot
 from foregate.telemetry.log import snapshots as kept
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.snapshots import Unkept, find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.backup import back_up, copy_sessions
 from foregate.telemetry.queries.log_place import LogPlace
 from foregate.telemetry.queries.log_statistics import KindSize, count_log

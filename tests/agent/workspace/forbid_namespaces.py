@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from foregate.agent.sandbox.seccomp import (
+from foregate.agent.sandbox.restrictions import (
     ALLOW,
     IF_SET,
     LOAD,
@@ -23,7 +23,7 @@ from foregate.agent.sandbox.seccomp import (
     low,
     refuse_with,
 )
-from foregate.agent.sandbox.seccomp import when_called as when
+from foregate.agent.sandbox.restrictions import when_called as when
 from foregate.agent.sandbox.system_calls import call
 from foregate.agent.tools.commands import run_command
 from foregate.agent.workspace.confinement import find_tier

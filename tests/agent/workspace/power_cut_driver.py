@@ -21,7 +21,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.loop.snapshots import Snapshots
 from foregate.agent.loop.undo import undo
 from foregate.agent.models.scripted import ScriptedModel, ScriptedPerson, calls, says
-from foregate.agent.workspace import staging
+from foregate.agent.workspace import path_state
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import look_at_path
 from foregate.assembly.open import open_session
@@ -31,7 +31,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
 from foregate.schemas.sandbox import PathChange
 from foregate.schemas.tool_spec import Effect
-from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.temporary_file import FileBlobs
 
 OPTIONS = "loop,noauto_da_alloc,commit=300"
 """Nothing reaches the disk by itself soon, and the file system guesses nothing."""
@@ -127,7 +127,7 @@ def apply(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[str, s
     states = [(path, look_at_path(old, path).state, look_at_path(new, path).state) for path in paths]
     changes = [PathChange(path, Effect.EDIT, *both) for path, *both in states if both[0] != both[1]]
     place = Snapshots(old, build_policy(), FileBlobs(home / "blobs"))
-    kept, rename, turns = keep_images(place, changes, upper), staging.rename_with, [0]
+    kept, rename, turns = keep_images(place, changes, upper), path_state.rename_with, [0]
 
     def rename_and_copy(*words: object) -> bool:
         done = rename(*words)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def apply(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[str, s
             copy("midway")
         return done
 
-    staging.rename_with = rename_and_copy
+    path_state.rename_with = rename_and_copy
     changed = apply_changes(place, kept, upper).changes
     copy("applied")
     turns[0] = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.sandbox.landlock import has_landlock
+from foregate.agent.sandbox.restrictions import has_landlock
 from tests.agent.tools.builtin.test_git import git
 from tests.cli.test_own_environment import NOBODY, user
 from tests.forever import FOREVER

@@ -26,7 +26,7 @@ from acp.schema import (
 )
 
 from foregate.assembly.home import Home, find_session
-from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.verify import verify_session
 from tests.agent.models.openai.scripted_server import KEY, Stream, delta, piece
 

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.evidence.ledger import Ledger
+from foregate.evidence.state.plan_in_force import CallUses
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version, is_same_state
-from foregate.evidence.state.uses import CallUses
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind

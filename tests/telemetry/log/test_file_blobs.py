@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log import file_blobs
-from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log import temporary_file
+from foregate.telemetry.log.temporary_file import FileBlobs
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_contents_put_together_come_back_and_wait_for_one_sync(
     blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(file_blobs, "sync_all", lambda folder: synced.append("all"))
-    monkeypatch.setattr(file_blobs, "sync_folder", lambda folder: synced.append("folder"))
+    monkeypatch.setattr(temporary_file, "sync_all", lambda folder: synced.append("all"))
+    monkeypatch.setattr(temporary_file, "sync_folder", lambda folder: synced.append("folder"))
     monkeypatch.setattr(os, "fsync", lambda file: synced.append("file"))
     names = blobs.put_all([b"one", b"two", b"one"])
     assert [blobs.get(name) for name in names] == [b"one", b"two", b"one"]

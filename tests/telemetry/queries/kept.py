@@ -7,8 +7,8 @@ from pathlib import Path
 
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import SessionEnded
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.log_place import LogPlace
 from tests.telemetry.log.test_parts import HASH, began
 from tests.telemetry.made import said

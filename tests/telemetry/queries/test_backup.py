@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.temporary_file import FileBlobs
 from foregate.telemetry.queries.backup import back_up, copy_sessions
 from foregate.telemetry.queries.log_place import LogPlace
 from foregate.telemetry.queries.log_statistics import count_log

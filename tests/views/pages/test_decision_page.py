@@ -7,8 +7,8 @@ import pytest
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.queries.decisions import read_decisions
 from foregate.views.pages.decision_page import build_decision_page
-from foregate.views.pages.links import ConsoleLinks
 from foregate.views.pages.rendering import render
+from foregate.views.pages.texts import ConsoleLinks
 from foregate.views.pages.views import DecisionPage
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log

@@ -12,9 +12,9 @@ from foregate.schemas.errors import ForegateError
 from foregate.telemetry.queries.decisions import read_decisions
 from foregate.views.pages.decision_page import build_decision_page
 from foregate.views.pages.export import export_markdown, export_page
-from foregate.views.pages.links import ConsoleLinks
 from foregate.views.pages.rendering import render
 from foregate.views.pages.session_page import build_session_page
+from foregate.views.pages.texts import ConsoleLinks
 from tests.views.pages.hostile import LONG, HostileLog
 
 PLANNED = "mode.a-further-plan-of-the-same-request-is-confirmed-on-its"

@@ -11,9 +11,9 @@ from msgspec import Struct
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
 from foregate.views.pages import session_page
-from foregate.views.pages.links import ConsoleLinks
 from foregate.views.pages.rendering import render
 from foregate.views.pages.session_page import build_session_page
+from foregate.views.pages.texts import ConsoleLinks
 from foregate.views.pages.views import CallView, Noting, Responding, SessionPage
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.views.terminal.lookalikes import explain_word, find_lookalikes
+from foregate.views.terminal.blocks import explain_word, find_lookalikes
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,15 @@ _NAMING = "No button releases this, for you did not say it. Reject it here, and 
 
 _WRITE = "reject it, for no button releases it; to allow it, write in a message"
 """What the title says then: some editors show no more than that."""
+BY = "the editor's person"
+_PLAN = {"yes": "Run exactly this", "step": "Run it, but ask before each task", "no": "Do not run it"}
+_TASK = {"yes": "Run this task", "no": "Stop here"}
+_FAILURE = {
+    "go_on": "Continue with what does not depend on it",
+    "retry": "Retry it",
+    "roll_back": "Roll back",
+    "stop": "Stop",
+}
 
 
 class EditorQuestion(NamedTuple):
@@ -134,16 +143,7 @@ def show_rows(rows: Sequence[Text]) -> ToolCallContentVariant:
     return tool_content(text_block(fence_text("\n".join(row.plain.rstrip() for row in rows))))
 
 
-BY = "the editor's person"
 Ask = Callable[[EditorQuestion], Awaitable[RequestPermissionResponse]]
-_PLAN = {"yes": "Run exactly this", "step": "Run it, but ask before each task", "no": "Do not run it"}
-_TASK = {"yes": "Run this task", "no": "Stop here"}
-_FAILURE = {
-    "go_on": "Continue with what does not depend on it",
-    "retry": "Retry it",
-    "roll_back": "Roll back",
-    "stop": "Stop",
-}
 
 
 class EditorPerson:

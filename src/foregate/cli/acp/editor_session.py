@@ -50,6 +50,24 @@ Block: TypeAlias = (
     TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
 )
 _SHOWN = 200
+Mode = Literal["direct", "plan", "auto"]
+MODES: dict[Mode, tuple[str, str]] = {
+    "direct": ("Direct", "Every call is judged as it comes."),
+    "plan": ("Plan first", "Nothing changes outside a plan you have confirmed."),
+    "auto": ("Plan where needed", "A single change of a task needs no plan."),
+}
+"""The modes of a session, each with its name and what it means."""
+FAILED = -32603
+_STOPS: dict[str, StopReason] = {
+    "completed": "end_turn",
+    "needs_input": "end_turn",
+    "paused": "end_turn",
+    "budget_exhausted": "max_turn_requests",
+    "blocked": "refusal",
+    "cancelled": "cancelled",
+}
+"""Why a turn ends, by how its task stands. A task that waits for a yes and one that failed are told apart there."""
+AT_WORK = "this session is at work; cancel that, or wait until it has ended"
 
 
 def read_prompt(blocks: Sequence[Block], root: Path, most: int) -> str:
@@ -96,28 +114,6 @@ def name_resource(uri: str, root: Path) -> str:
         if path.is_relative_to(root):
             shown = make_visible(scrub(str(path.relative_to(root))))
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-
-
-Mode = Literal["direct", "plan", "auto"]
-MODES: dict[Mode, tuple[str, str]] = {
-    "direct": ("Direct", "Every call is judged as it comes."),
-    "plan": ("Plan first", "Nothing changes outside a plan you have confirmed."),
-    "auto": ("Plan where needed", "A single change of a task needs no plan."),
-}
-"""The modes of a session, each with its name and what it means."""
-FAILED = -32603
-_STOPS: dict[str, StopReason] = {
-    "completed": "end_turn",
-    "needs_input": "end_turn",
-    "paused": "end_turn",
-    "budget_exhausted": "max_turn_requests",
-    "blocked": "refusal",
-    "cancelled": "cancelled",
-}
-"""Why a turn ends, by how its task stands. A task that waits for a yes and one that failed are told apart there."""
-
-
-AT_WORK = "this session is at work; cancel that, or wait until it has ended"
 
 
 class EditorSession:

@@ -18,6 +18,14 @@ from foregate.views.terminal.made import FileDiff, diff_files
 
 _LARGEST, _SEEN = 1_000_000, 200
 """Characters of a text that is remembered, and how many are."""
+FILES = 20
+"""Changed files of one call whose contents a page shows."""
+LINES = 400
+"""Lines of one difference a page shows."""
+LONGEST_LINE = 400
+LARGEST = 1_000_000
+"""Bytes of a file that is compared."""
+_GONE = "its contents are not kept in the log"
 
 
 def _show_all(text: str) -> str:
@@ -69,16 +77,6 @@ class KeptBytes:
         text = data.decode("utf-8", "surrogateescape")
         shown = self.hide(text)
         return data if shown is text else shown.encode("utf-8", "surrogateescape")
-
-
-FILES = 20
-"""Changed files of one call whose contents a page shows."""
-LINES = 400
-"""Lines of one difference a page shows."""
-LONGEST_LINE = 400
-LARGEST = 1_000_000
-"""Bytes of a file that is compared."""
-_GONE = "its contents are not kept in the log"
 
 
 def read_diffs(changes: Sequence[Change], arguments: Mapping[str, Json] | None, kept: KeptBytes) -> list[FileDiff]:

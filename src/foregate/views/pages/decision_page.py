@@ -30,7 +30,6 @@ from foregate.tuning.explanation import Explanation, choose_call, explain, read_
 from foregate.tuning.sentences import describe_call, describe_counterfactuals, describe_history, describe_ruling
 from foregate.views.pages.changes import KeptBytes
 from foregate.views.pages.judged import build_judged, build_ruling, build_rulings, index_rulings
-from foregate.views.pages.links import name_call, name_decision, name_row
 from foregate.views.pages.session_page import UNCHECKED
 from foregate.views.pages.session_rows import build_answer, quote_arguments
 from foregate.views.pages.texts import (
@@ -41,6 +40,9 @@ from foregate.views.pages.texts import (
     describe_code,
     describe_remedy,
     fold_text,
+    name_call,
+    name_decision,
+    name_row,
 )
 from foregate.views.pages.views import (
     AnswerView,

@@ -24,13 +24,19 @@ from foregate.telemetry.queries.verify import Verification
 from foregate.tuning.proving import SessionProof, prove_session
 from foregate.views.pages.changes import KeptBytes
 from foregate.views.pages.decision_page import build_decision_page
-from foregate.views.pages.links import FileLinks
 from foregate.views.pages.markdown import format_markdown
 from foregate.views.pages.rendering import read_asset, render
 from foregate.views.pages.session_page import build_session_page
 from foregate.views.pages.session_rows import RowBuilder
-from foregate.views.pages.texts import TextPassage, cut_text
+from foregate.views.pages.texts import FileLinks, TextPassage, cut_text
 from foregate.views.pages.views import DecisionPage, ProofView, SessionPage
+
+DECISIONS = 100
+"""Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""
+ROWS = 20_000
+"""Events whose rows a file shows; its chain holds all of them."""
+_PART = 1_000_000
+"""Characters of events in one block of the file."""
 
 
 def describe_proof(proof: SessionProof, hide: Callable[[str], str] = str) -> ProofView:
@@ -44,14 +50,6 @@ def describe_proof(proof: SessionProof, hide: Callable[[str], str] = str) -> Pro
     if found.proven:
         return ProofView("proven", says, found.events, found.hash, "allow", **about)
     return ProofView("consistent", says, found.events, found.hash, "ask", **about)
-
-
-DECISIONS = 100
-"""Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""
-ROWS = 20_000
-"""Events whose rows a file shows; its chain holds all of them."""
-_PART = 1_000_000
-"""Characters of events in one block of the file."""
 
 
 class ExportedPage(Struct, frozen=True):

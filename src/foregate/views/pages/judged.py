@@ -12,8 +12,7 @@ from foregate.schemas.judgement import CallRuling, Decision, Judgement, Standing
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.sources import explain_source
 from foregate.schemas.tool_call import Survey
-from foregate.views.pages.links import name_decision
-from foregate.views.pages.texts import STANDING, Tone, cut_text, describe_code, fold_text
+from foregate.views.pages.texts import STANDING, Tone, cut_text, describe_code, fold_text, name_decision
 from foregate.views.pages.views import BoundView, JudgedView, RulingView
 
 _RULES = 8

@@ -8,9 +8,8 @@ from typing import Any
 
 import jinja2
 
-from foregate.views.pages.links import name_row
 from foregate.views.pages.session_page import find_page
-from foregate.views.pages.texts import TextPassage, cut_text, describe_state, show_value
+from foregate.views.pages.texts import TextPassage, cut_text, describe_state, name_row, show_value
 from foregate.views.pages.views import name_kind
 
 ASSETS = ("console.css", "console.js", "verify.js")

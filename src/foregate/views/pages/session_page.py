@@ -12,9 +12,8 @@ from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.views.pages.asides import name_by
 from foregate.views.pages.changes import KeptBytes
-from foregate.views.pages.links import name_row
 from foregate.views.pages.session_rows import CALLS, RowBuilder, list_judgings
-from foregate.views.pages.texts import STANDING, STATE, Tone, cut_text, describe_state
+from foregate.views.pages.texts import STANDING, STATE, Tone, cut_text, describe_state, name_row
 from foregate.views.pages.views import PageView, ProofView, RowView, SessionPage, StripMark, TaskView, WaitingView
 
 EVENTS = 400

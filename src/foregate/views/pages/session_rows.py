@@ -28,8 +28,7 @@ from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.views.pages import asides
 from foregate.views.pages.changes import KeptBytes, count_unread, read_diffs
 from foregate.views.pages.judged import build_answer_rulings, build_judged, index_rulings
-from foregate.views.pages.links import name_call
-from foregate.views.pages.texts import NOTHING, WHO, YES, Quote, Tone, count_seconds, cut_text, fold_text
+from foregate.views.pages.texts import NOTHING, WHO, YES, Quote, Tone, count_seconds, cut_text, fold_text, name_call
 from foregate.views.pages.views import AnswerView, CallView, JudgedView, OutcomeView, Responding, RowView, Saying
 from foregate.views.terminal.sheet import list_arguments
 

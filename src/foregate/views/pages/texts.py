@@ -1,10 +1,11 @@
-"""Texts on a page: those of others made visible, cut and never markup, and Foregate's own words."""
+"""Texts on a page, those of others made visible, cut and never markup; Foregate's own words, and where parts lead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
+from urllib.parse import quote
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -21,6 +22,33 @@ SHOWN, SHOWN_LINES = 600, 12
 """Characters and lines of a longer text that are shown unfolded."""
 MOST = 20_000
 """Characters of one text a page holds; the log has all of it."""
+STANDING: Mapping[Standing, tuple[Tone, str]] = {
+    Standing.ALLOW: ("allow", "let pass"),
+    Standing.ASK: ("ask", "asks"),
+    Standing.HOLD: ("hold", "held"),
+    Standing.DENY: ("deny", "denied"),
+}
+STATE: Mapping[str, Tone] = {
+    "completed": "allow",
+    "blocked": "hold",
+    "budget_exhausted": "hold",
+    "cancelled": "quiet",
+    "failed": "fail",
+    "needs_input": "ask",
+    "awaiting_approval": "ask",
+    "paused": "ask",
+    "open": "quiet",
+}
+"""How the state of a task or a session looks, by its public name."""
+WHO: Mapping[str, str] = {
+    "user": "person",
+    "parent": "parent task",
+    "model": "model",
+    "runner": "Foregate looked for the model",
+    "postlude": "Foregate checked the answer",
+    "sandbox": "what it did in its sandbox",
+}
+YES = ("yes", "grant", "project", "wider", "anyway", "step", "edit")
 
 
 class TextPassage(str):
@@ -84,35 +112,6 @@ def show_value(value: object) -> object:
     raise TypeError(f"a page prints texts and whole numbers, and this is a {type(value).__name__}")
 
 
-STANDING: Mapping[Standing, tuple[Tone, str]] = {
-    Standing.ALLOW: ("allow", "let pass"),
-    Standing.ASK: ("ask", "asks"),
-    Standing.HOLD: ("hold", "held"),
-    Standing.DENY: ("deny", "denied"),
-}
-STATE: Mapping[str, Tone] = {
-    "completed": "allow",
-    "blocked": "hold",
-    "budget_exhausted": "hold",
-    "cancelled": "quiet",
-    "failed": "fail",
-    "needs_input": "ask",
-    "awaiting_approval": "ask",
-    "paused": "ask",
-    "open": "quiet",
-}
-"""How the state of a task or a session looks, by its public name."""
-WHO: Mapping[str, str] = {
-    "user": "person",
-    "parent": "parent task",
-    "model": "model",
-    "runner": "Foregate looked for the model",
-    "postlude": "Foregate checked the answer",
-    "sandbox": "what it did in its sandbox",
-}
-YES = ("yes", "grant", "project", "wider", "anyway", "step", "edit")
-
-
 def describe_code(code: str) -> str:
     """Return what a code says of any call, "" for one this version does not know."""
     return MEANINGS.get(code, ("", ""))[0]
@@ -144,3 +143,68 @@ def describe_duration(seconds: int) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def name_row(seq: int) -> str:
+    """Return the anchor of the row an event begins."""
+    return f"e{seq}"
+
+
+def name_call(seq: int, place: int) -> str:
+    """Return the anchor of a call: its response, and its place in it from 1."""
+    return f"c{seq}.{place}"
+
+
+def name_decision(seq: int, gate: str) -> str:
+    """Return the anchor of a decision."""
+    return f"d{seq}.{quote(gate[:40], safe='')}"
+
+
+class Links(Protocol):
+    """Builds the addresses templates use; every part that is not ours is percent-encoded."""
+
+    def session(self, session: str, page: int = 0, anchor: str = "") -> str:
+        """Return the address of a session, of one of its pages, or of a row of that."""
+
+    def decision(self, session: str, seq: int, gate: str, call: str = "") -> str:
+        """Return the address of a decision, "" where it has none."""
+
+    def asset(self, name: str) -> str:
+        """Return the address of a file of ours."""
+
+
+class ConsoleLinks:
+    """Addresses beneath the root of a console: `/sessions/NAME`, `/sessions/NAME/decisions/SEQ.GATE`, `/assets/X`."""
+
+    def session(self, session: str, page: int = 0, anchor: str = "") -> str:
+        """Return the address of a session."""
+        where = f"/sessions/{quote(session, safe='')}{f'?page={page}' if page > 1 else ''}"
+        return f"{where}#{anchor}" if anchor else where
+
+    def decision(self, session: str, seq: int, gate: str, call: str = "") -> str:
+        """Return the address of a decision, of the ruling on `call` where one is named."""
+        where = f"/sessions/{quote(session, safe='')}/decisions/{seq}.{quote(gate[:40], safe='')}"
+        return f"{where}?call={quote(call[:80], safe='')}" if call else where
+
+    def asset(self, name: str) -> str:
+        """Return the address of a file of ours."""
+        return f"/assets/{name}"
+
+
+class FileLinks:
+    """Anchors within one file that holds all of a session, and explains the decisions named by number and gate."""
+
+    def __init__(self, explained: Collection[tuple[int, str]] = ()) -> None:
+        self._explained = explained
+
+    def session(self, session: str, page: int = 0, anchor: str = "") -> str:
+        """Return the anchor of a row."""
+        return f"#{anchor or 'top'}"
+
+    def decision(self, session: str, seq: int, gate: str, call: str = "") -> str:
+        """Return the anchor of a decision, "" where it is not explained here."""
+        return f"#{name_decision(seq, gate)}" if (seq, gate) in self._explained else ""
+
+    def asset(self, name: str) -> str:
+        """Return nothing: the file holds them itself."""
+        return ""

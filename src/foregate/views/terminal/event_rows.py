@@ -67,6 +67,18 @@ _RESULTS = compile_late(
 )
 # "\x1b[31m": a program's colours are no part of what it says.
 _COLOURS = compile_late(r"\x1b\[[0-9;]*m")
+PASSES = ("prelude_ready_for_execution", "critique_not_required", "verification_passed")
+"""Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
+_WORD = {
+    Standing.ALLOW: ("passed", "dim"),
+    Standing.ASK: ("asks", CARE),
+    Standing.HOLD: ("held", CARE),
+    Standing.DENY: ("denied", BAD),
+}
+HEAD = 7
+"""Columns of the word a row begins with."""
+LONGEST = 320
+"""Characters of a row's text that are shown; the log has all of it."""
 
 
 class Output(Struct, frozen=True):
@@ -110,20 +122,6 @@ def format_end(said: Output, width: int, most: int) -> Iterator[Text]:
         shown = expand_tabs(line)
         begin = chop_text(shown, room)[0] if width else shown
         yield Text().append("  | ", "dim").append(f"{begin}…" if begin != shown else begin)
-
-
-PASSES = ("prelude_ready_for_execution", "critique_not_required", "verification_passed")
-"""Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
-_WORD = {
-    Standing.ALLOW: ("passed", "dim"),
-    Standing.ASK: ("asks", CARE),
-    Standing.HOLD: ("held", CARE),
-    Standing.DENY: ("denied", BAD),
-}
-HEAD = 7
-"""Columns of the word a row begins with."""
-LONGEST = 320
-"""Characters of a row's text that are shown; the log has all of it."""
 
 
 def format_event(event: Event, width: int, made: str = "", about: str = "") -> list[Text]:

@@ -25,10 +25,9 @@ from foregate.schemas.plan import ScopeItem
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_texts, get_int, get_list, get_object, get_text
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, PlanStepChanged, PlanTask, TaskPlan, TaskResult
-from foregate.views.terminal.blocks import fit_rows
+from foregate.views.terminal.blocks import find_lookalikes, fit_rows
 from foregate.views.terminal.event_rows import describe_compression
 from foregate.views.terminal.layout import BAD, CARE, GOOD, format_hanging, format_labelled
-from foregate.views.terminal.lookalikes import find_lookalikes
 from foregate.views.terminal.pages import show_pages
 from foregate.views.terminal.plan_finding import edit_plan
 from foregate.views.terminal.screen import Screen

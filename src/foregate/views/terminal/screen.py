@@ -49,6 +49,13 @@ _DOES = {Effect.OBSERVATION: "reads", Effect.UNKNOWN: "could do anything"}
 """What is said of an effect that its own word does not say."""
 MOST = 100
 """Calls that are listed; further ones are counted."""
+_STAGES = {"model": "waiting for the model", "planner": "asking the planner", "critic": "asking the critic"}
+"""What is said of those who are asked, while they work."""
+_KEY = "Ctrl-C stops it"
+_SHORT = 60
+"""Characters of a reason that may be said twice."""
+_NARROW = 60
+"""Columns up to which there is room for what works and the time alone."""
 
 
 def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
@@ -117,15 +124,6 @@ def _join_words(value: object) -> str:
 
 def _cut_text(text: str) -> str:
     return text if len(text) <= LONGEST_PART else f"{text[:LONGEST_PART]}…"
-
-
-_STAGES = {"model": "waiting for the model", "planner": "asking the planner", "critic": "asking the critic"}
-"""What is said of those who are asked, while they work."""
-_KEY = "Ctrl-C stops it"
-_SHORT = 60
-"""Characters of a reason that may be said twice."""
-_NARROW = 60
-"""Columns up to which there is room for what works and the time alone."""
 
 
 class Screen:

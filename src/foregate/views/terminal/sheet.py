@@ -21,7 +21,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.views.terminal.answer_keys import list_keys
-from foregate.views.terminal.blocks import CUT, LEAST, SheetBlock, build_values, fit_blocks
+from foregate.views.terminal.blocks import CUT, LEAST, SheetBlock, build_values, find_lookalikes, fit_blocks
 from foregate.views.terminal.diff import LINES, describe_change, diff_change, format_diff
 from foregate.views.terminal.layout import (
     CARE,
@@ -32,7 +32,6 @@ from foregate.views.terminal.layout import (
     pluralise,
     shorten_text,
 )
-from foregate.views.terminal.lookalikes import find_lookalikes
 
 Fields = Mapping[str, Json]
 """A request, or a part of one."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.printed import find_printed, has_lines
+from foregate.agent.tools.builtin_tool import find_printed, has_lines
 
 A = b"one\n\ntwo\nthree\n"
 

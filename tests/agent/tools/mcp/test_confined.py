@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.sandbox.landlock import has_landlock
-from foregate.agent.tools.mcp import server_sandbox
+from foregate.agent.sandbox.restrictions import has_landlock
+from foregate.agent.tools.mcp import transport
 from foregate.agent.tools.mcp.definition import Pins
 from foregate.agent.tools.mcp.mcp_tools import McpTools
 from foregate.agent.tools.mcp.server_configuration import read_servers
-from foregate.agent.tools.mcp.server_sandbox import list_folders
+from foregate.agent.tools.mcp.transport import list_folders
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
@@ -230,7 +230,7 @@ async def test_a_sandbox_that_fails_by_a_fault_of_its_own_starts_no_server(
     def fail(*_: object) -> None:
         raise WorkspaceError("the sandbox failed: NameError: x")
 
-    monkeypatch.setattr(server_sandbox, "find_tier", fail)
+    monkeypatch.setattr(transport, "find_tier", fail)
     configured, _ = read_servers(bench.serve({"one": trying("read")}))
     pins = Pins(bench.home / "mcp-pins.json")
     servers = await McpTools.start(configured, default_policy(), pins, {"PATH": "/usr/bin:/bin"}, workspace)
