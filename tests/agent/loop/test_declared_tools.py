@@ -19,7 +19,7 @@ from foregate.assembly.home import open_home_log
 from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.redecide import PolicyComparison
 from foregate.policy.policy import Policy
-from foregate.policy.risk.declared import find_own_fields
+from foregate.policy.risk.declared import find_own_fields, find_personal_fields
 from foregate.policy.source.load import build_from_data
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import CatalogChanged
@@ -350,5 +350,6 @@ async def test_a_result_of_too_many_fields_gives_nothing_to_declare_and_its_valu
 def test_a_policy_that_speaks_of_a_tool_beats_what_the_person_declared_of_its_fields() -> None:
     spec = replace(Shop().tools[0].spec, declared=Declaration("reads", "h", own=("id",)))
     assert find_own_fields(spec, POLICY) == ("id",)
-    assert find_own_fields(spec, policy_with({"sources": {"orders": {"own": []}}}, POLICY)) == ()
+    spoken = policy_with({"sources": {"orders": {"own": []}}}, POLICY)
+    assert (find_own_fields(spec, spoken), find_personal_fields(spec, spoken)) == ((), ())
     assert find_own_fields(spec, policy_with({"mandate.mode": "off"}, POLICY)) == ()
