@@ -25,8 +25,8 @@ from foregate.gates.support.questions import Ask, build_approval_request, build_
 from foregate.policy.policy import Policy
 from foregate.policy.risk.losses import is_wanted_anyway
 from foregate.policy.risk.mandate import (
+    find_more,
     hash_values,
-    is_asked_beside_more,
     is_beyond_plans,
     is_configured,
     is_proposed,
@@ -41,7 +41,7 @@ from foregate.schemas.turn import Turn
 
 _ASK = Standing.ASK
 _PASSED = build_pass("approval")
-_MORE_THAN_ASKED = "your message does more than ask for it: it shows, reports, asks about or waits for something"
+_MORE_THAN_ASKED = "your message does more than ask for it"
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 
 
@@ -164,8 +164,8 @@ class ApprovalGate(Struct, frozen=True):
 
     def add_reason(self, why: str, facts: CallFacts, turn: Turn) -> str:
         """Return why a call asks, and that the person's words alone do not do where they may not be theirs."""
-        more = facts.changes and facts.authority == "open" and is_asked_beside_more(facts, turn, self.policy)
-        return f"{why}, and {_MORE_THAN_ASKED}" if more else why
+        more = find_more(facts, turn, self.policy) if facts.changes and facts.authority == "open" else ""
+        return f"{why}, and {_MORE_THAN_ASKED} ({more})" if more else why
 
     def explain_wish(self, facts: CallFacts, turn: Turn) -> str:
         """Return why somebody wants a yes for a change whatever it is, "" when nobody does."""

@@ -21,30 +21,38 @@ class MandatePhrases(PolicySection):
 
 
 class Direct(PolicySection):
-    """The words by which a message is known to be a plain request from end to end. A sentence of it begins with one of
-    `verbs` or `works`, an effect's word, one of `wishes` or `statements`, or behind another of `further`, after any of
-    `leads` and `joiners`; or it has but `courtesies`. Without `verbs` every message counts as one."""
+    """The words by which each clause of a message is marked, and a message known as a plain request from end to end.
+
+    A clause of one begins with one of `verbs` or `works`, an effect's word, one of `wishes`, `begging`, `selves` or
+    `statements`, or behind another of `further`, after any of `leads`, `hence` and `joiners`; or it has but
+    `courtesies`. One of `signs` in it is its mark and takes the message its authority, but not in what `speech` says is
+    to be told or asked. Without `verbs` every message counts as plain. The comments in
+    `lists/requests.yaml` say what the others are.
+    """
 
     verbs: tuple[str, ...]
     works: tuple[str, ...]
     wishes: tuple[str, ...]
+    begging: tuple[str, ...]
+    selves: tuple[str, ...]
     statements: tuple[str, ...]
     further: tuple[str, ...]
     telling: tuple[str, ...]
     lost: tuple[str, ...]
     leads: tuple[str, ...]
+    hence: tuple[str, ...]
     joiners: tuple[str, ...]
     thanks: tuple[str, ...]
     courtesies: tuple[str, ...]
-    signs: tuple[str, ...]
+    typed: dict[str, tuple[str, ...]]
+    signs: dict[str, tuple[str, ...]]
     exceptions: tuple[str, ...]
+    speech: dict[str, tuple[str, ...]]
     pointing: tuple[str, ...]
     shown: tuple[str, ...]
     nouns: tuple[str, ...]
     belonging: tuple[str, ...]
     greetings: tuple[str, ...]
-    delegating: tuple[str, ...]
-    infinitives: tuple[str, ...]
 
 
 class Flows(PolicySection):
@@ -67,7 +75,8 @@ class Mandate(PolicySection):
     """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists,
     `numbers` the numbers that words say. `durations` are units of time in minutes; one of `single` before them is one,
     and one of `halves` before that half of it. `days` are words for days by how far they are from today, `weekdays` the
-    names of weekdays, from 0 for Monday.
+    names of weekdays, from 0 for Monday. None is meant in `none` of `doubtful_days`, and one of `unsure` only beside a
+    number or behind one of `fronts`.
 
     `texts` names the parameters that are free text where a tool says of none what it is. Fields of records that are
     called so, or as `remarks` says, give no address, code, number or date. `salutations` begin a letter. A reply with
@@ -100,6 +109,7 @@ class Mandate(PolicySection):
     halves: tuple[str, ...]
     days: dict[str, int]
     weekdays: dict[str, Count]
+    doubtful_days: dict[str, tuple[str, ...]]
     texts: tuple[str, ...]
     remarks: tuple[str, ...]
     unsure: tuple[str, ...]

@@ -14,7 +14,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.own_words import MessageToken
+from foregate.policy.risk.pieces import MessageToken
 from foregate.policy.risk.said import SaidValues
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Survey, ToolCall

@@ -15,9 +15,9 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another
 from foregate.policy.risk.candidates import WantedValue
 from foregate.policy.risk.declared import list_properties
-from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, read_host
+from foregate.policy.risk.own_words import is_framed
 from foregate.policy.risk.places import split_moment, split_moments
 from foregate.policy.risk.proposal import Agreed, find_agreed_answer, list_asking, read_agreed
 from foregate.policy.risk.reckoned import find_reckoning

@@ -13,7 +13,7 @@ from foregate.gates.support.plan_scope import find_risk_classes
 from foregate.gates.support.questions import build_need, rule_without_plan
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry
-from foregate.policy.risk.pasted import cut_pasted
+from foregate.policy.risk.pieces import cut_pasted
 from foregate.schemas.judgement import Answer, Need, Ruling, Standing, rule_alike
 from foregate.schemas.plan import (
     BlindPlan,

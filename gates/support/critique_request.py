@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from foregate.gates.support.questions import build_need, describe_call, describe_plan
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_asked_for
-from foregate.policy.risk.pasted import cut_pasted
+from foregate.policy.risk.pieces import cut_pasted
 from foregate.schemas.judgement import Need
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.plan import PlanInForce

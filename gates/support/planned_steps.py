@@ -14,7 +14,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.flows import speaks_of
 from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans, is_told_apart
-from foregate.policy.risk.pasted import cut_pasted
+from foregate.policy.risk.pieces import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem, add_amounts, find_values, is_about, list_leaves

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import has_own_destination
-from foregate.policy.risk.direct import is_asked_directly
 from foregate.policy.risk.proposal import list_asking, read_agreed
-from foregate.policy.risk.said import asks_for
+from foregate.policy.risk.said import asks_for, find_doubt
 from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Authority, CallFacts
 from foregate.schemas.turn import SECOND_MANDATE, Said, Turn
@@ -33,7 +32,7 @@ def find_authority(facts: CallFacts, turn: Turn, policy: Policy, spent: Mapping[
     spoken = all(is_spoken(value, spent) for value in values) and turn.depth == 0 and bool(values)
     if not spoken or not (facts.survey.leaves or is_asked_for(facts, turn, policy)):
         return "open"
-    return "open" if facts.changes and is_asked_beside_more(facts, turn, policy) else "said"
+    return "open" if facts.changes and find_more(facts, turn, policy) else "said"
 
 
 def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
@@ -85,11 +84,12 @@ def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     return asks_for(facts.effect, facts.call.name, _list_asking(turn, policy), policy)
 
 
-def is_asked_beside_more(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
-    """Whether the request asks for what a call does in messages that do more, so that it may be another who asks."""
+def find_more(facts: CallFacts, turn: Turn, policy: Policy) -> str:
+    """Return what else messages do that ask for what a call does, so that it may be another who asks, "" for nothing:
+    "reported: `Ann says send it`"."""
     said = _list_asking(turn, policy)
     asks = asks_for(facts.effect, facts.call.name, said, policy)
-    return asks and not is_asked_directly(facts.effect, facts.call.name, said, policy)
+    return find_doubt(facts.effect, facts.call.name, said, policy) if asks else ""
 
 
 def is_proposed(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
@@ -111,7 +111,7 @@ def is_beyond_plans(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     A planner reads all of such a message, and may take what stands in it for the request.
     """
     lasting = facts.external and facts.irreversible
-    return not turn.attended and lasting and is_asked_beside_more(facts, turn, policy)
+    return not turn.attended and lasting and bool(find_more(facts, turn, policy))
 
 
 def _list_asking(turn: Turn, policy: Policy) -> tuple[Said, ...]:

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.direct import is_framed
-from foregate.policy.risk.own_words import list_deeds, read_own_words, split_pieces, widen_contract
+from foregate.policy.risk.own_words import is_framed, list_deeds, read_own_words, widen_contract
+from foregate.policy.risk.pieces import split_pieces
 from foregate.policy.risk.places import split_moment
 from foregate.policy.risk.request import (
     GONE,
@@ -18,6 +18,7 @@ from foregate.policy.risk.request import (
     find_names,
     find_phrases,
     is_plain,
+    mask_phrases,
     read_request,
     split_phrase,
     split_words,
@@ -80,9 +81,7 @@ def read_agreed(proposal: Said, policy: Policy) -> Agreed:
 
 def is_pointing(sentence: str, policy: Policy) -> bool:
     """Whether a sentence that asks for leave speaks of no deed, or of one right beside `it` or `this`."""
-    words = list(split_words(sentence))
-    for start, end, _ in list(find_phrases(words, policy.mandate.proposals)):
-        words[start:end] = [GONE] * (end - start)
+    words = mask_phrases(split_words(sentence), policy.mandate.proposals)
     deeds = list(find_phrases(words, list_deeds(policy)))
     pointers = {at for at, word in enumerate(words) if word in policy.scores.vague_words}
     return not deeds or (len(deeds) == 1 and any(at in pointers for at in (deeds[0][0] - 1, deeds[0][1])))
@@ -96,9 +95,7 @@ def list_asking(proposal: Said, messages: Sequence[Said], policy: Policy) -> tup
 def find_proposed(text: str, policy: Policy) -> str:
     """Return what an answer proposes: the sentence that asks for leave where it names a deed, else all of it."""
     asked = find_asking_sentence(text, policy)
-    words = list(split_words(asked))
-    for start, end, _ in list(find_phrases(words, policy.mandate.proposals)):
-        words[start:end] = [GONE] * (end - start)
+    words = mask_phrases(split_words(asked), policy.mandate.proposals)
     deeds = [phrase for effect, listed in policy.mandate.effects.items() if effect.changes for phrase in listed]
     return asked if any(find_phrases(words, deeds)) else text
 
@@ -121,11 +118,10 @@ def find_asking_sentence(text: str, policy: Policy) -> str:
 def is_plain_yes(reply: str, proposal: str, policy: Policy) -> bool:
     """Whether a reply agrees: it forbids nothing, and each other word of it stands in the proposal, or it goes on in
     plain words of the person's, as in `yes, with the second card`."""
-    section, words = widen_contract(None, policy), list(split_words(reply))
+    section = widen_contract(None, policy)
     if is_open(reply, policy) or not confirms(reply, policy) or read_own_words(reply, policy).pasted:
         return False
-    for start, end, _ in list(find_phrases(words, section.exceptions)):
-        words[start:end] = [GONE] * (end - start)
+    words = mask_phrases(split_words(reply), section.exceptions)
     if any(find_phrases(words, section.negations)):
         return False
     scores, mandate = policy.scores, policy.mandate

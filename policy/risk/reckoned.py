@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from foregate.policy.mandate_section import Mandate
-from foregate.policy.risk.moments import LONGEST, read_number_words
+from foregate.policy.risk.moments import LONGEST, has_digit, read_number_words
 from foregate.policy.risk.places import ValuePosition
 from foregate.policy.risk.said import SaidMessage, SaidValues
 from foregate.schemas.late_pattern import compile_late
@@ -128,7 +128,9 @@ def list_days(tokens: Sequence[str], today: str, section: Mandate) -> Iterator[t
         day = date.fromisoformat(today)
     except ValueError:
         return
-    for token in tokens:
+    for place, token in enumerate(tokens):
+        if not is_day(tokens, place, section):
+            continue
         ahead = section.days.get(token)
         if (weekday := section.weekdays.get(token)) is not None:
             ahead = (weekday - day.weekday()) % _WEEK or _WEEK
@@ -136,6 +138,16 @@ def list_days(tokens: Sequence[str], today: str, section: Mandate) -> Iterator[t
             # Behind the last year there is no day.
             with suppress(OverflowError):
                 yield Value("moment", (day + timedelta(days=ahead)).isoformat()), f"{token}, from {today} on"
+
+
+def is_day(tokens: Sequence[str], place: int, section: Mandate) -> bool:
+    """Whether a word for a day is one where it stands, as in `on sun`, and not in `the sun` or `guten Morgen`."""
+    token, before = tokens[place], tokens[place - 1] if place else ""
+    none, unsure, fronts = (section.doubtful_days.get(name, ()) for name in ("none", "unsure", "fronts"))
+    if f"{before} {token}" in none or (before in section.weekdays and token in section.days):
+        return False
+    beside = (before, *tokens[place + 1 : place + 2])
+    return token not in unsure or before in fronts or any(map(has_digit, beside))
 
 
 def add_minutes(base: Value, minutes: int) -> Value | None:

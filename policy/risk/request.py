@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Contract, Policy
-from foregate.policy.risk.pasted import APOSTROPHES, cut_pasted
+from foregate.policy.risk.pieces import APOSTROPHES, cut_pasted
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Origin, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
@@ -23,6 +23,8 @@ STOP = "\n"
 """Stands in a sequence of words where a clause ends; no phrase matches across it."""
 GONE = "\0"
 """Stands for a word that was taken out; no phrase matches across it."""
+_GAP, _WIDEST_GAP = "*", 12
+"""What stands in a phrase for any words before its last one, and how many these are at most, with it."""
 
 # '"delete all"', "`rm -rf`": what somebody quotes, they do not ask for.
 _QUOTED = compile_late(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL)
@@ -46,16 +48,47 @@ def split_phrase(phrase: str) -> tuple[str, ...]:
 
 
 def find_phrases(words: Sequence[str], phrases: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, phrase) for every occurrence of a phrase, in the order of the phrases."""
+    """Yield (start, end, phrase) for every occurrence of a phrase, in the order of the phrases.
+
+    One with a gap ends before it: `let * know` is `let` in `let Ben know`.
+    """
     beginning = index_phrases(tuple(phrases))
     hits = [
-        (number, at, at + len(wanted))
+        (number, at, at + size)
         for at, word in enumerate(words)
         for number, wanted in beginning.get(word, ())
-        if tuple(words[at : at + len(wanted)]) == wanted
+        if (size := measure_phrase(words, at, wanted))
     ]
     for number, start, end in sorted(hits):
         yield start, end, phrases[number]
+
+
+def mask_phrases(words: Sequence[str], phrases: Sequence[str], instead: str = GONE) -> list[str]:
+    """Return words in which some phrases are taken out."""
+    masked = list(words)
+    for start, end, _ in list(find_phrases(masked, phrases)):
+        masked[start:end] = [instead] * (end - start)
+    return masked
+
+
+def measure_phrase(words: Sequence[str], at: int, wanted: tuple[str, ...]) -> int:
+    """Return how many words of a phrase stand at a place, 0 for none; of one with a gap, those before it."""
+    if tuple(words[at : at + len(wanted)]) == wanted:
+        return len(wanted)
+    if _GAP not in wanted:
+        return 0
+    size = wanted.index(_GAP)
+    if tuple(words[at : at + size]) != wanted[:size]:
+        return 0
+    between = list(takewhile(lambda word: word not in (STOP, GONE), words[at + size : at + size + _WIDEST_GAP]))
+    return size if wanted[size + 1] in between else 0
+
+
+def match_phrase(words: Sequence[str], at: int, phrases: Sequence[str]) -> int:
+    """Return how many words the longest phrase has that begins at a place, 0 where none does; of one with a gap, those
+    before it."""
+    beginning = index_phrases(tuple(phrases)).get(words[at], ()) if at < len(words) else ()
+    return max((measure_phrase(words, at, one) for _, one in beginning), default=0)
 
 
 @lru_cache(maxsize=1024)
@@ -304,11 +337,9 @@ def read_message(text: str, policy: Policy) -> RequestContract | None:
     Words alone are wanted when a phrase says so and nothing else in the message wishes for a change.
     """
     words, section = list(split_words(text)), policy.contract
-    for start, end, _ in list(find_phrases(words, section.exceptions)):
-        words[start:end] = [GONE] * (end - start)
+    words = mask_phrases(words, section.exceptions)
     only = next((hit for hit in find_phrases(words, section.text_only) if is_whole_request(hit, words, section)), None)
-    for start, end, _ in list(find_phrases(words, section.text_only)):
-        words[start:end] = [GONE] * (end - start)
+    words = mask_phrases(words, section.text_only)
     change = next(find_wishes(words, section.mutation, section), "")
     look = next(find_wishes(words, section.observation, section), "")
     observation: Wanted = "yes" if look else "unknown"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.moments import read_moments
-from foregate.policy.risk.own_words import OwnWords, list_deeds, read_own_words, widen_contract
+from foregate.policy.risk.own_words import AskingForm, OwnWords, list_deeds, read_own_words, widen_contract
 from foregate.policy.risk.places import ValuePosition, find_places, list_forms
-from foregate.policy.risk.request import GONE, find_phrases, find_wishes, read_message, remember
+from foregate.policy.risk.request import GONE, find_phrases, find_wishes, mask_phrases, read_message, remember
 from foregate.policy.risk.sorts import (
     are_alike,
     has_form,
@@ -316,6 +316,29 @@ def is_asked(asked: tuple[Effect, str, tuple[Said, ...]], policy: Policy) -> boo
     return False
 
 
+def find_doubt(effect: Effect, tool: str, messages: Sequence[Said], policy: Policy) -> str:
+    """Return why messages are no plain requests for an effect or a tool, or behind the first one answers, "" where
+    they are. Words of the model among them are a proposal to which the first message plainly agrees.
+    """
+    return _find_doubt((effect, tool, tuple(messages)), policy)
+
+
+@remember
+def _find_doubt(asked: tuple[Effect, str, tuple[Said, ...]], policy: Policy) -> str:
+    effect, tool, messages = asked
+    phrases = list_asking_phrases(effect, tool, policy)
+    read = [read_own_words(said.text, policy).form for said in messages if said.actor == "user"]
+    forms = [AskingForm(form, phrases, policy) for form in read if form is not None]
+    if len(forms) < len(read):
+        return ""
+    proposed = any(said.actor == "model" for said in messages)
+    first = [] if proposed else [form for form in forms[:1] if not form.is_direct]
+    doubtful = [*first, *(form for form in forms[1:] if not (form.is_direct or form.is_brief))]
+    if doubtful:
+        return doubtful[0].reason
+    return "" if proposed or any(form.asking for form in forms) else "unclear: no words that ask for it"
+
+
 def is_wished(text: str, phrases: tuple[str, ...], policy: Policy) -> bool:
     """Whether a text of the person's wishes for one of these phrases."""
     return has_wish(read_own_words(text, policy), phrases, policy)
@@ -327,9 +350,11 @@ def has_wish(own: OwnWords, phrases: tuple[str, ...], policy: Policy, *, proposi
     section = widen_contract(None, policy)
     section = section.model_copy(update={"about": ()}) if proposing else section
     wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
-    for start, end, _ in list(find_phrases(wished, policy.mandate.proposals)) if proposing else ():
-        # "shall I" stands before a deed, and makes no name of it.
-        wished[start:end] = [GONE] * (end - start)
+    # "shall I" stands before a deed, and makes no name of it.
+    wished = mask_phrases(wished, policy.mandate.proposals) if proposing else wished
+    if own.form is not None:
+        # "tu" in "peux-tu" makes no name of the deed behind it.
+        wished = mask_phrases(wished, (*policy.mandate.polite, *policy.mandate.direct.begging), "")
     if proposing and not any(find_wishes(wished, list_deeds(policy), section)):
         section = section.model_copy(update={"determiners": ()})
     return any(find_wishes(wished, phrases, section))

@@ -248,7 +248,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("mandate", "mode"): "off",
     ("postlude", "claims"): {name: [] for name in Claims.model_fields},
     ("postlude", "promises"): [],
-    ("mandate", "direct"): {name: [] for name in Direct.model_fields},
+    ("mandate", "direct"): {name: {} if name in ("typed", "signs", "speech") else [] for name in Direct.model_fields},
     ("mandate", "flows"): {name: 0 if name in ("verbatim", "encoded") else [] for name in Flows.model_fields},
     ("mandate", "naming"): [],
     ("mandate", "pushing"): [],
@@ -257,6 +257,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("mandate", "durations"): {},
     ("mandate", "days"): {},
     ("mandate", "weekdays"): {},
+    ("mandate", "doubtful_days"): {},
     ("mandate", "remarks"): [],
     ("mandate", "salutations"): [],
     ("plan", "form"): "call",
@@ -321,7 +322,14 @@ def _restore_policy(text: bytes) -> Policy:
 
 def _keep_meaning(data: Data) -> Data:
     """Return a policy of before `commands.code` with what its number of verification rounds came to: an answer went
-    back once whatever it said, as it does by 2."""
+    back once whatever it said, as it does by 2. Signs of more than a request had one list for all their marks."""
+    mandate = data.get("mandate") if isinstance(data, dict) else None
+    direct = mandate.get("direct") if isinstance(mandate, dict) else None
+    if isinstance(data, dict) and isinstance(mandate, dict) and isinstance(direct, dict) and "delegating" in direct:
+        moved = ("signs", "delegating", "infinitives")
+        kept: dict[str, Data] = {name: words for name, words in direct.items() if name not in moved}
+        kept |= {"signs": {"pasted": direct["signs"]}, "speech": {name: direct[name] for name in moved[1:]}}
+        data = {**data, "mandate": {**mandate, "direct": kept}}
     limits, commands = (data.get(name) if isinstance(data, dict) else None for name in ("limits", "commands"))
     if not isinstance(limits, dict) or "verification_rounds" not in limits:
         return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.policy.risk.pasted import cut_pasted
+from foregate.policy.risk.pieces import cut_pasted
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said
