@@ -7,7 +7,7 @@ import json
 import string
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
@@ -21,7 +21,9 @@ from tests.agent.world import World
 from tests.gates.blind import blind_plan
 from tests.policies import policy_with
 
-POLICY = policy_with({"plan.form": "blind", "critique.mode": "off", "uncertainty.mode": "off", "narration.mode": "off"})
+OFF = {f"{gate}.mode": "off" for gate in ("critique", "uncertainty", "narration", "evidence")}
+"""Nothing keeps a call from the planner, also where it is to somebody whom nothing named exactly so."""
+POLICY = policy_with({"plan.form": "blind", **OFF})
 SAYS = "Look into a.txt, then tell Ben what it is about."
 MARKER = st.builds(
     "".join,
@@ -59,6 +61,7 @@ async def play(told: str, called: str, words: str) -> list[ModelRequest]:
     MARKER,
     st.sampled_from(["{told}", "`{told}`, {called}.", "send {called} ({upper})", "a{told}b x-{called}!"]),
 )
+@example("aaaaaaaaaaaa", "aaaaaaaaaaa0", "{told}")
 @settings(max_examples=40, deadline=None)
 def test_no_stretch_of_what_a_tool_returned_or_the_call_holds_is_in_the_request(
     told: str, called: str, form: str
