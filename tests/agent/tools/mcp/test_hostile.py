@@ -47,7 +47,7 @@ async def test_a_tool_that_says_it_only_reads_asks_a_person_and_runs_once_with_a
     bench.hostile()
     await bench.pin()
     wanted = ("bad.look", {"text": "a", "more": [1, None, 2**70]})
-    events, _ = await bench.play(calls(wanted), says("seen"), replies=["yes"])
+    events, _ = await bench.play(calls(wanted), says("seen"), replies=["yes"], say=f"look at a with {2**70}")
     assert bodies(events, NeedRaised)[0].need.gate == "approval"
     assert bodies(events, ToolStarted)[0].effect == "unknown"
     assert bench.done == ['look {"more": [1, null, 1180591620717411303424], "text": "a"}']
