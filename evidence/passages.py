@@ -3,20 +3,25 @@
 Texts are compared in NFKC, folded, without blanks and without what nobody sees, so that neither broken lines nor a
 passage that is cut into several texts hides one. A read is looked into when a text is to leave, and only once: of it is
 kept where every eighth run of eight characters stands, for a third of the shortest passage, which is 24 by default.
+
+What a short text can give away or lead to is found as well: codes of letters and digits, accounts, addresses.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import sha256
+from foregate.schemas.value import Value, read_forms, trim_text
 
 KEPT = 128
 """Reads of a request that are kept."""
@@ -229,3 +234,161 @@ def keep_newest(
         size -= len(oldest.arguments) + len(oldest.content)
         had_to_go = True
     return size, had_to_go
+
+
+# "ann@example.org" in "Ann <ann@example.org>", "https://example.org/a".
+ADDRESS_WITHIN = compile_late(
+    r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
+    re.IGNORECASE,
+)
+# "pay.example" and "192.0.2.7:80/now" in "go to pay.example, or 192.0.2.7:80/now".
+_HOST = compile_late(
+    r"(?<![\w@./-])(?:(?:[\w-]+\.)+([^\W\d_]{2,}|xn--[\w-]+)|\d{1,3}(?:\.\d{1,3}){3})(?::\d+)?(?:/[^\s\"'<>]*)?(?![\w@-])"
+)
+# "DE89 3704 0044 0532 0130 00", "+49 30 123456".
+_ACCOUNT = compile_late(
+    r"\b[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?\b|\+\d(?:[ ()/.-]{0,2}\d){6,}", re.IGNORECASE
+)
+# "HX-4471" in '{"code":"HX-4471"}'.
+_TOKEN = compile_late(r"\+?[^\W_](?:[-./_+:]?[^\W_])*")
+# "493 201", "4111 1111 1111 1111".
+_GROUPS = compile_late(r"(?<![\w.,:-])\+?\d{2,}(?: \d{2,})+(?![\w.,:-]\d)")
+# "100km".
+_MEASURE = compile_late(r"\d+[^\W\d_]+")
+# "\\n", "\\u00e9": what JSON writes of a line's end and of a letter.
+_ESCAPE = compile_late(r"\\(?:u[0-9a-fA-F]{4}|.)")
+# "2026".
+_YEAR = compile_late(r"(?:19|20)\d\d")
+_ACCOUNT_DIGITS = 7
+# "9f86d081".
+_HEX = compile_late(r"[0-9a-f]+|[0-9A-F]+")
+# "-" in "9f86d081-884c".
+_BETWEEN = compile_late(r"[-_/+=]")
+_MIXED = 3
+"""Digits from which a word with letters in it is a code: `HX-447`, not `covid-19`."""
+
+
+def bare_text(text: str) -> str:
+    """Return the letters and digits of a text alone, folded, so that nothing between them tells two texts apart."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def find_addresses(text: str, endings: Collection[str]) -> Iterator[Value]:
+    """Yield the addresses in a text: URLs, mail addresses, hosts, accounts and telephone numbers.
+
+    What has one of the `endings` of files is no host.
+
+    >>> [value.normal for value in find_addresses("See pay.example/now, not notes.txt, or +49 30 1234567.", ["txt"])]
+    ['pay.example/now', '49301234567']
+    """
+    text = clear_text(text)
+    for word in ADDRESS_WITHIN.findall(text):
+        yield from (form for form in list(read_forms(word))[:1] if form.kind in ("url", "address"))
+    rest = ADDRESS_WITHIN.sub(" ", text)
+    for found in _HOST.finditer(rest):
+        # "home.Then" has lost a blank.
+        if found[1] is None or (found[1].islower() and found[1] not in endings):
+            yield Value("host", trim_text(found[0]).rstrip("/"))
+    for found in _ACCOUNT.finditer(rest):
+        if sum(map(str.isdigit, found[0])) >= _ACCOUNT_DIGITS:
+            yield Value("words", bare_text(found[0]))
+
+
+def name_place(address: Value) -> str:
+    """Return an address as people write it: without scheme, `www.` and a last `/`."""
+    return address.normal.rpartition("://")[2].removeprefix("www.").rstrip("/")
+
+
+def list_places(text: str, endings: Collection[str]) -> set[str]:
+    """Return the places of all addresses in a text, and the hosts of these."""
+    places = {name_place(one) for one in find_addresses(text, endings)}
+    return places | {place.partition("/")[0].rpartition("@")[2] for place in places}
+
+
+def find_codes(text: str, shortest: int) -> dict[str, str]:
+    """Return the codes and numbers in a text, as written, by their letters and digits alone; none where that is 0.
+
+    Dates, amounts with a fraction or thousands apart, measures and years are none.
+
+    >>> find_codes('{"pin":"493 201","id":"HX-4471","on":"2026-03-01","sum":1200.50,"way":"100km"}', 6)
+    {'hx4471': 'HX-4471', '493201': '493 201'}
+    """
+    if not shortest:
+        return {}
+    text = ADDRESS_WITHIN.sub(" ", _ESCAPE.sub(" ", clear_text(text)))
+    words = (part for word in _TOKEN.findall(text) if not _is_plain(word) for part in word.split(":"))
+    groups = (found for found in _GROUPS.findall(text) if not all(map(_YEAR.fullmatch, found.split())))
+    codes = (*(word for word in words if _is_code(word)), *groups)
+    return {bare: code for code in codes if len(bare := bare_text(code)) >= shortest}
+
+
+def find_taken_codes(read: ReadText, texts: Sequence[str], shortest: int) -> Iterator[tuple[int, str]]:
+    """Yield the codes of a read that texts hold, however written, each with the number of the text."""
+    codes = list_codes(read, shortest)
+    for number, text in enumerate(texts) if codes else ():
+        bare = bare_text(text)
+        yield from ((number, code) for plain, code in codes.items() if plain in bare and _stands_in(plain, text))
+
+
+def list_codes(read: ReadText, shortest: int) -> dict[str, str]:
+    """Return the codes of a read, as `find_codes` does; it is looked into only once."""
+    known = _CODES.get(read)
+    if known is None or known[0] != shortest:
+        known = _CODES[read] = shortest, find_codes(read.content, shortest)
+    return known[1]
+
+
+_CODES: WeakKeyDictionary[ReadText, tuple[int, dict[str, str]]] = WeakKeyDictionary()
+"""What was made of the reads; it is no part of a session's state, which holds what the log holds."""
+
+
+def _stands_in(plain: str, text: str) -> bool:
+    """Whether a text that holds the letters and digits of a code has no further digit beside them."""
+    between = r"\W{0,3}".join(map(re.escape, plain))
+    return re.search(rf"(?<!\d){between}(?!\d)", clear_text(text).casefold()) is not None
+
+
+def clear_text(text: str) -> str:
+    """Return a text as it looks: in NFKC, without what nobody sees."""
+    plain = unicodedata.normalize("NFKC", text)
+    if plain.isascii():
+        return plain
+    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf")
+
+
+def _is_code(word: str) -> bool:
+    if _is_plain(word) or _MEASURE.fullmatch(word):
+        return False
+    digits = sum(map(str.isdigit, word))
+    return digits >= _MIXED if any(map(str.isalpha, word)) else digits > 0
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word is a date or a time, several of them, or an amount."""
+    parts = re.split(r"[/_+]", word)
+    if all(any(form.kind == "moment" for form in read_forms(part)) or _YEAR.fullmatch(part) for part in parts):
+        return True
+    if all(map(_YEAR.fullmatch, re.split("[-/]", word))):
+        return True
+    return not word.isalnum() and any(form.kind == "number" for form in read_forms(word))
+
+
+def find_encoded(text: str, shortest: int) -> Iterator[str]:
+    """Yield runs of text in base64, in hexadecimal or with percent signs; nothing where `shortest` is 0.
+
+    >>> list(find_encoded("see dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=", 32))
+    ['dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=']
+    >>> list(find_encoded("https://docs.example/guides/how-to-install/on-linux-2", 32))
+    []
+    """
+    if not shortest:
+        return
+    for found in re.finditer(
+        rf"(?:%[0-9A-Fa-f]{{2}}){{{-(-shortest // 3)},}}|[\w/+-]{{{shortest},}}={{0,2}}", text, re.A
+    ):
+        run = found.group()
+        longest = max(_BETWEEN.split(run), key=len)
+        mixed = any(map(str.isdigit, longest)) and any(map(str.isalpha, longest))
+        is_hex = _HEX.fullmatch(run) is not None and not run.isalpha()
+        if run.startswith("%") or is_hex or (mixed and 2 * len(longest) >= shortest):
+            yield run

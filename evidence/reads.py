@@ -13,7 +13,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from foregate.evidence.ledger import Written, find_strings
-from foregate.evidence.passages import keep_newest
+from foregate.evidence.passages import bare_text, keep_newest, name_place
 from foregate.evidence.records import (
     LONGEST,
     PROSE,
@@ -209,6 +209,17 @@ class Reads:
             for _, name in _open_read(read).find_places(value)
             if read.own == "all" or name in read.own
         }
+
+    def has_own_place(self, place: str) -> bool:
+        """Whether an address, as `name_place` writes it, or its host stands as a whole field that nobody outside can
+        write."""
+        for read in self.list_reads():
+            for one in (one for record in read.records for one in record.fields):
+                if one.value is not None and (read.own == "all" or one.name in read.own):
+                    own = name_place(one.value)
+                    if place in (own, own.partition("/")[0], bare_text(one.text)):
+                        return True
+        return False
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""

@@ -133,9 +133,11 @@ class ToolListing(NamedTuple):
         """
         words, wholes = self.told.get((id(index), number), _NOTHING)
         if self.is_alone:
-            fields = index.records[number].fields
-            itself = list_record_words(Record((), tuple(one for one in fields if one.value == value)))
-            return frozenset(words - itself), bool(words) or asked.strip() in ("", "{}"), not words
+            record = index.records[number]
+            others = Record((), tuple(one for one in record.fields if one.value != value), record.above)
+            # A word of the value itself, as in `kim@berg.example`, counts where another field holds it, too.
+            beside = frozenset(words & list_record_words(others))
+            return beside, bool(words) or asked.strip() in ("", "{}"), not words
         mark = len(words & self.codes), len(wholes - self.shared), len(words - self.common)
         if mark == (0, 0, 0) or mark != self.most:
             return frozenset(), False, not self.told

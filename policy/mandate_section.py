@@ -56,14 +56,17 @@ class Direct(PolicySection):
 
 
 class Flows(PolicySection):
-    """What of a text that leaves is looked for: passages of `verbatim` characters out of what was read unasked, and
-    encoded text of `encoded` characters that nobody said; 0 looks for none. `passing` are the words, beside those for
-    sending, that ask for what was read to be passed on; `courtesies` say nothing of their own. `senders` are the fields
-    that say who wrote a record, to whom it may go back. A word of `written` names no read that is not looked at or
-    passed on, and none does behind one of `indefinite`."""
+    """What of a text that leaves is looked for: passages of `verbatim` characters out of what was read unasked, codes
+    and numbers of `codes` letters and digits out of it, and encoded text of `encoded` characters that nobody said; 0
+    looks for none. What ends as one of `endings` is a file and no host; without any no address is looked for. `passing`
+    are the words, beside those for sending, that ask for what was read to be passed on; `courtesies` say nothing of
+    their own. `senders` are the fields that say who wrote a record, to whom it may go back. A word of `written` names
+    no read that is not looked at or passed on, and none does behind one of `indefinite`."""
 
     verbatim: Count
+    codes: Count
     encoded: Count
+    endings: tuple[str, ...]
     passing: tuple[str, ...]
     courtesies: tuple[str, ...]
     senders: tuple[str, ...]

@@ -83,7 +83,7 @@ class Check(Noun, frozen=True):
     target: str = ""
 
 
-EDITION = 4
+EDITION = 5
 """By which edition turns are judged now; see `TurnBasis.edition`."""
 
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
@@ -145,11 +145,14 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
     edition 1, a deletion that a person wanted done anyway did not take the name of what goes. Up to edition 2, the
     execution state said what was none, too. Up to edition 3, the mandate was that of its first draft: a planned step
     that named its tool alone covered no call of it with a graver effect, the critic was asked about values that a
-    person had to name, and what a person agreed to in words was shown again."""
+    person had to name, and what a person agreed to in words was shown again. Up to edition 4, what the person asked for
+    in so many words took no plan where nobody was there."""
 
 
 SECOND_MANDATE = 4
 """The edition from which on the mandate is that of its second draft."""
+PLANNED_ALONE = 5
+"""The edition from which on what reaches others for good takes words and a plan where nobody is there."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):

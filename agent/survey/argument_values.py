@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
-from foregate.evidence.passages import LOST, fold_text
+from foregate.evidence.passages import ADDRESS_WITHIN, LOST, fold_text, name_place
 from foregate.evidence.reads import WantedField
 from foregate.evidence.records import Record
 from foregate.evidence.state.session import SessionState
@@ -35,19 +34,13 @@ from foregate.policy.risk.declared import (
 )
 from foregate.policy.risk.facts import effect_of_call, merge_capabilities
 from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts
-from foregate.policy.risk.said import SaidValues
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
-from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
+from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms, read_value
 
 _ADDRESSES = ("address", "url")
 _REACHED = (ResourceKind.URL, ResourceKind.HOST)
-# "ann@example.org" in "Ann <ann@example.org>", "https://example.org/a".
-_ADDRESS_WITHIN = compile_late(
-    r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
-    re.IGNORECASE,
-)
 # "example.org:8080/".
 _HOST_FIRST = compile_late(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 """A path that begins with a host, as an address without its scheme does."""
@@ -101,7 +94,7 @@ def find_values(
         every = ((leaf.path, leaf.given) for leaf in list_leaves(call.arguments or {}, spec))
         texts = [(path, given) for path, given in every if isinstance(given, str) and (path, given) not in counted]
         targets = {value.key for value in values if value.role == "target"}
-        values += list_carried_values(texts, targets, state, sources.said, policy, outside=sources.outside)
+        values += list_carried_values(texts, targets, sources)
     untried = spec.name not in state.tried and is_undeclared(spec, policy)
     ordered = tuple(sorted(values, key=lambda one: _ORDER.index(one.source)))
     return replace(found, values=ordered, leaves=leaves, untried=untried)
@@ -139,7 +132,7 @@ def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bo
         if changes or address or _find_kind(spec, leaf.parameter, policy) in _REACHED:
             yield leaf, value, role
         elif value.kind == "words":
-            for inner in map(read_value, _ADDRESS_WITHIN.findall(str(leaf.given))):
+            for inner in map(read_value, ADDRESS_WITHIN.findall(str(leaf.given))):
                 if inner is not None:
                     yield Leaf(leaf.path, leaf.parameter, inner.normal), inner, role
 
@@ -183,29 +176,21 @@ def is_grave(spec: ToolSpec, policy: Policy) -> bool:
     return bool(said) or spec.capabilities is None or spec.capabilities.high_impact_write
 
 
-_MOST = 8
-"""Texts of a call that are named to a person; one is enough to hold it."""
 _SHOWN = 160
 _NAME = 24
 """Characters of a text that name it, where no read does."""
 
 
 def list_carried_values(
-    texts: Sequence[tuple[str, str]],
-    targets: Collection[str],
-    state: SessionState,
-    said: SaidValues,
-    policy: Policy,
-    *,
-    outside: bool,
+    texts: Sequence[tuple[str, str]], targets: Collection[str], sources: ValueSources
 ) -> Iterator[ArgumentValue]:
-    """Yield what texts of a call, each with its path, take along; `outside` says that something from outside was read.
+    """Yield what texts of a call, each with its path, take along or lead to.
 
     `targets` are the keys of the values the call goes to: a text may go back to whoever wrote the record it stands in.
-    Encoded text that some result of the session holds is said by somebody.
+    Encoded text that some result of the session holds is said by somebody. An address that nobody said counts like any
+    other value once something from outside was read, which may want somebody to go there.
     """
-    task = state.task
-    assert task is not None
+    task, said, state, policy = sources.task, sources.said, sources.state, sources.policy
 
     def is_found(value: Value) -> bool:
         if value.kind == "url" and task.reads.find_link(value, said.names) is not None:
@@ -217,17 +202,28 @@ def list_carried_values(
         records = (record for record in task.reads.list_records() if targets and is_written_by(record, targets, policy))
         return any(folded in fold_text(field.text) for record in records for field in record.fields)
 
-    known = WhatWasSaid(task.messages, said, state.written, is_found, goes_back)
+    def is_known(address: Value) -> bool:
+        place = name_place(address)
+        if sources.every_read.has_own_place(place) or place in map(name_place, sources.values):
+            return True
+        forms = (address, *read_forms(place))
+        return any(sources.said_before.names(form) or sources.find_configured(form) for form in forms)
+
+    known = WhatWasSaid(task.messages, said, state.written, is_found, goes_back, is_known)
     found = find_carried_texts([text for _, text in texts], task.texts, known, policy)
-    for carried in islice((one for one in found if one.read is not None or not _is_known(one, state)), _MOST):
-        text, read = carried.text, carried.read
-        value = read_value(text) or Value("words", text)
+    counted = (one for one in found if (sources.outside if one.is_address else one.read or not _is_known(one, state)))
+    for carried in islice(counted, MOST):
+        text, read, path = carried.text, carried.read, texts[carried.argument][0][:_SHOWN]
+        key = format_key(read_value(text) or Value("words", text))
+        if carried.is_address:
+            yield sources.describe_outside(ArgumentValue(path, "value", shorten_word(text), key, "outside"), text)
+            continue
         yield ArgumentValue(
-            texts[carried.argument][0][:_SHOWN],
+            path,
             "carried",
             shorten_word(text),
-            format_key(value),
-            "outside" if outside else "unsaid",
+            key,
+            "outside" if sources.outside else "unsaid",
             read.seq if read is not None else 0,
             read.name[:_SHOWN] if read is not None else "",
             name=read.name[:_SHOWN] if read is not None and read is not LOST else text[:_NAME],

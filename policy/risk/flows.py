@@ -1,8 +1,7 @@
-"""What a text that leaves takes along: passages of reads that the request does not name, and encoded text. Pure."""
+"""What a text that leaves takes along: passages, codes and addresses that the request does not name. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -12,9 +11,25 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foregate.evidence.ledger import Written
-from foregate.evidence.passages import LOST, Passage, PlainText, ReadText, ReadTexts, find_passages, fold_text
+from foregate.evidence.passages import (
+    LOST,
+    Passage,
+    PlainText,
+    ReadText,
+    ReadTexts,
+    bare_text,
+    find_addresses,
+    find_encoded,
+    find_passages,
+    find_taken_codes,
+    fold_text,
+    list_codes,
+    list_places,
+    name_place,
+)
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment, parse_command_line
+from foregate.policy.risk.pieces import cut_pasted
 from foregate.policy.risk.reading import list_operands
 from foregate.policy.risk.request import STOP, find_phrases, read_words, remember
 from foregate.policy.risk.said import NAME_PARTS, SaidValues
@@ -27,10 +42,6 @@ from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_forms, trim_text
 
-# "9f86d081".
-_HEX = compile_late(r"[0-9a-f]+|[0-9A-F]+")
-# "-" in "9f86d081-884c".
-_BETWEEN = compile_late(r"[-_/+=]")
 # "|" in "sort notes.txt|uniq".
 _FOR_SHELL = compile_late(r"[\s;&|<>$`(){}]")
 """What no path holds, and a line for the shell may."""
@@ -48,19 +59,21 @@ _BEFORE = 3
 class CarriedText(NamedTuple):
     """A text that a call takes along: the number of the argument it stands in, the words as written, who said it.
 
-    `read` is None for encoded text that nobody said, and LOST for text whose source is unknown.
+    `read` is None for encoded text that nobody said, and for an address, and LOST for text whose source is unknown.
     """
 
     argument: int
     text: str
     read: ReadText | None
+    is_address: bool = False
 
 
 class WhatWasSaid(Struct, frozen=True):
     """What one request has behind it: its messages, what they say, and what the session wrote.
 
     `is_found` tells whether what the person named led to a value, such as the number of a mail or a link, `goes_back`
-    whether a folded text would go only to whoever wrote it.
+    whether a folded text would go only to whoever wrote it, `is_known` whether an address was said before, configured,
+    or assigned by a tool's own system.
     """
 
     messages: Sequence[Said]
@@ -68,24 +81,27 @@ class WhatWasSaid(Struct, frozen=True):
     written: Written
     is_found: Callable[[Value], bool]
     goes_back: Callable[[str], bool]
+    is_known: Callable[[Value], bool]
 
 
 def find_carried_texts(
     texts: Sequence[str], kept_reads: ReadTexts, known: WhatWasSaid, policy: Policy
 ) -> Iterator[CarriedText]:
-    """Yield the longest passage of each read that texts take along although the request does not name the read.
+    """Yield the longest passage of each read that texts take along although the request does not name the read, or else
+    a code or number of it.
 
-    After them comes encoded text that neither the person nor a read the request names said. Passages come in the order
-    of the reads, encoded text in the order of the texts. Where more was read than is kept, the text with the most that
-    the person did not say stands between them: any of it may have been read.
+    After them come encoded text and addresses that neither the person nor a read the request names said. Passages come
+    in the order of the reads, the others in the order of the texts. Where more was read than is kept, the text with the
+    most that the person did not say stands between them: any of it may have been read.
     """
     section, reads = policy.mandate.flows, kept_reads.reads
     seams = list(_list_seams(texts))
-    plain = PlainText([*texts, *(seam for _, seam in seams)])
+    every = [*texts, *(seam for _, seam in seams)]
     owners = [*range(len(texts)), *(argument for argument, _ in seams)]
     free = _FreeText(reads, known, policy)
+    kept: dict[ReadText, Passage] = {}
     if section.verbatim:
-        kept: dict[ReadText, Passage] = {}
+        plain = PlainText(every)
         for passage in find_passages(plain, reads, section.verbatim):
             best = kept.get(passage.read)
             longer = best is None or passage.end - passage.start > best.end - best.start
@@ -94,6 +110,11 @@ def find_carried_texts(
         for read, passage in kept.items():
             words = plain.find_words(passage.start, passage.end)
             yield CarriedText(owners[plain.find_text(words[0])], " ".join(plain.words[words[0] : words[-1] + 1]), read)
+    for read in reads if section.codes else ():
+        for number, code in find_taken_codes(read, every, section.codes) if read not in kept else ():
+            if not free.lets_go(read, code):
+                yield CarriedText(owners[number], code, read)
+                break
     if section.verbatim and kept_reads.is_cut:
         plains = [PlainText([text]) for text in texts]
         rests = [free.count_rest(plain, Passage(LOST, 0, len(plain.text))) for plain in plains]
@@ -104,6 +125,9 @@ def find_carried_texts(
         for run in find_encoded(text, section.encoded):
             if not free.holds(fold_text(run)):
                 yield CarriedText(number, run, None)
+        for address in find_addresses(text, section.endings) if section.endings else ():
+            if not free.leads_to(address):
+                yield CarriedText(number, address.normal, None, is_address=True)
 
 
 def _list_seams(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -119,16 +143,17 @@ class _FreeText:
 
     def __init__(self, reads: Sequence[ReadText], known: WhatWasSaid, policy: Policy) -> None:
         self._reads, self._known, self._policy = reads, known, policy
-        self._named: dict[ReadText, bool] = {}
+        self._named: dict[tuple[ReadText, bool], bool] = {}
         own = [said.text for said in known.messages if said.actor == "user"]
         self._own = "".join(map(fold_text, own))
         self._words = {fold_text(trim_text(word)) for text in own for word in text.split()}
 
-    def is_named(self, read: ReadText) -> bool:
+    def is_named(self, read: ReadText, *, by_itself: bool = False) -> bool:
         """Whether the request names a read."""
-        if read not in self._named:
-            self._named[read] = names_read(read, self._known, self._policy)
-        return self._named[read]
+        if (known := self._named.get((read, by_itself))) is None:
+            known = names_read(read, self._known, self._policy, by_itself=by_itself)
+            self._named[read, by_itself] = known
+        return known
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -140,6 +165,33 @@ class _FreeText:
         since = min((said.seq for said in self._known.messages), default=0)
         texts = ((seq, _list_texts(raw)) for seq, raw in self._known.written.texts if seq > since)
         return [(seq, "".join(map(fold_text, found))) for seq, found in texts]
+
+    @cached_property
+    def _bare(self) -> str:
+        return bare_text("\n".join(said.text for said in self._known.messages if said.actor == "user"))
+
+    @cached_property
+    def _places(self) -> set[str]:
+        """The addresses in the person's own words, and in the reads that the request names."""
+        section = self._policy.mandate
+        own = (cut_pasted(said.text, section) for said in self._known.messages if said.actor == "user")
+        named = (read.content for read in self._reads if self.is_named(read, by_itself=True))
+        return {place for text in (*own, *named) for place in list_places(text, section.flows.endings)}
+
+    def leads_to(self, address: Value) -> bool:
+        """Whether an address may stand in a text that leaves."""
+        held = name_place(address) in self._places or self._known.is_known(address)
+        return held or self._known.goes_back(fold_text(address.normal))
+
+    def lets_go(self, read: ReadText, code: str) -> bool:
+        """Whether a code of a read may leave: the request says it, or names it or a read that holds it."""
+        plain, shortest, folded = bare_text(code), self._policy.mandate.flows.codes, fold_text(code)
+        if plain in self._bare or any(map(self._known.is_found, read_forms(code))):
+            return True
+        named = (one for one in self._reads if plain in list_codes(one, shortest))
+        if any(self.is_named(one, by_itself=True) for one in named) or self._known.goes_back(folded):
+            return True
+        return any(seq < read.seq and folded in text for seq, text in self._written)
 
     def holds(self, folded: str) -> bool:
         """Whether a folded text stands in the person's words, or in a read the request names."""
@@ -165,39 +217,21 @@ class _FreeText:
         return count
 
 
-def find_encoded(text: str, shortest: int) -> Iterator[str]:
-    """Yield runs of text in base64, in hexadecimal or with percent signs; nothing where `shortest` is 0.
-
-    >>> list(find_encoded("see dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=", 32))
-    ['dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=']
-    >>> list(find_encoded("https://docs.example/guides/how-to-install/on-linux-2", 32))
-    []
-    """
-    if not shortest:
-        return
-    for found in re.finditer(
-        rf"(?:%[0-9A-Fa-f]{{2}}){{{-(-shortest // 3)},}}|[\w/+-]{{{shortest},}}={{0,2}}", text, re.A
-    ):
-        run = found.group()
-        longest = max(_BETWEEN.split(run), key=len)
-        mixed = any(map(str.isdigit, longest)) and any(map(str.isalpha, longest))
-        is_hex = _HEX.fullmatch(run) is not None and not run.isalpha()
-        if run.startswith("%") or is_hex or (mixed and 2 * len(longest) >= shortest):
-            yield run
-
-
-def names_read(read: ReadText, known: WhatWasSaid, policy: Policy) -> bool:
+def names_read(read: ReadText, known: WhatWasSaid, policy: Policy, *, by_itself: bool = False) -> bool:
     """Whether the request names what a call read.
 
-    The person says its target, or the name of its file without the ending; where it has none, some argument of it, or
-    what they said led to one; or they ask to pass on such a thing as the tool looks at: `send Ben a summary of the last
-    mail` for `read_mail`. What a search through a folder looks for names none of the files it finds.
+    The person says its target, or the name of its file without the ending; where it has none, some argument of it, but
+    for what they name `by_itself`, or what they said led to one; or they ask to pass on such a thing as the tool looks
+    at: `send Ben a summary of the last mail` for `read_mail`. What a search through a folder looks for names none of
+    the files it finds.
     """
     target, said = read.target, known.said
     nouns = [part.group().casefold() for part in NAME_PARTS.finditer(read.tool)]
     if not target:
         forms = [form for text in _list_texts(read.arguments) for form in read_forms(text)]
-        if any(_names(form, said, policy) for form in forms) or any(map(known.is_found, forms)):
+        if not by_itself and any(_names(form, said, policy) for form in forms):
+            return True
+        if any(map(known.is_found, forms)):
             return True
         return asks_to_pass_on(nouns, said, policy)
     if len(target.split()) > 1 or ("://" not in target and _FOR_SHELL.search(target)):

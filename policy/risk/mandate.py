@@ -10,7 +10,7 @@ from foregate.policy.risk.proposal import list_asking, read_agreed
 from foregate.policy.risk.said import asks_for, find_doubt
 from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Authority, CallFacts
-from foregate.schemas.turn import SECOND_MANDATE, Said, Turn
+from foregate.schemas.turn import PLANNED_ALONE, SECOND_MANDATE, Said, Turn
 from foregate.schemas.value import ArgumentValue, read_forms
 
 _PLACE = 2
@@ -57,13 +57,24 @@ def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     from others, and none of high impact for one that a person has to name, where a plan that has it wrong would cost
     too much.
     """
-    if not facts.changes or facts.authority == "said" or not is_consequential(facts, turn, policy):
+    if not facts.changes or facts.has_leave or not is_consequential(facts, turn, policy):
         return False
+    if facts.authority == "said":
+        return has_to_agree(facts, turn)
     to_name = list_outside_values(facts, turn.depth)
     # What asks anyway is shown with them.
     is_shown = facts.high_impact or facts.external or facts.irreversible
     read = [value for value in facts.survey.values or () if value.source == "own"] if is_shown else []
     return all(map(may_be_planned, [*to_name, *read])) and not (to_name and facts.high_impact)
+
+
+def has_to_agree(facts: CallFacts, turn: Turn) -> bool:
+    """Whether a plan has to say what the person's words say already: nobody is there, and it reaches others for good.
+
+    So neither a misread message nor a wrong plan does that alone.
+    """
+    lasting = facts.external and facts.irreversible
+    return turn.edition >= PLANNED_ALONE and not turn.attended and turn.depth == 0 and lasting
 
 
 def may_be_planned(value: ArgumentValue) -> bool:

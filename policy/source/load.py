@@ -249,7 +249,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("postlude", "claims"): {name: [] for name in Claims.model_fields},
     ("postlude", "promises"): [],
     ("mandate", "direct"): {name: {} if name in ("typed", "signs", "speech") else [] for name in Direct.model_fields},
-    ("mandate", "flows"): {name: 0 if name in ("verbatim", "encoded") else [] for name in Flows.model_fields},
+    ("mandate", "flows"): {name: 0 if name in ("verbatim", "codes", "encoded") else [] for name in Flows.model_fields},
     ("mandate", "naming"): [],
     ("mandate", "pushing"): [],
     ("mandate", "addressing"): [],

@@ -13,7 +13,7 @@ from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
-from foregate.schemas.turn import SECOND_MANDATE, HoldCount, Said, Turn
+from foregate.schemas.turn import PLANNED_ALONE, SECOND_MANDATE, HoldCount, Said, Turn
 from foregate.schemas.value import ArgumentValue, Source
 from tests.gates.blind import blind_plan
 from tests.gates.turns import answered, turn
@@ -186,3 +186,22 @@ def test_a_call_that_nobody_must_stand_behind_may_name_a_made_up_code() -> None:
     judged = decide(calling("note", made_up, says="Add a note."))
     assert isinstance(judged, Judgement)
     assert judged.find_verdict("c1").ruling.code != "unread_value"
+
+
+def test_with_nobody_there_what_reaches_others_for_good_takes_the_words_and_a_plan_that_agrees() -> None:
+    of = calling("invite", value(source="said"), says=f"Invite {EVE}.")
+    alone = replace(of, attended=False)
+    need = decide(alone)
+    assert isinstance(need, Need)
+    assert need.who == "planner"
+    named = {"argument": "to", "said": EVE, "read": None, "record": None, "field": None}
+    step = {"tool": "invite", "effect": None, "uses": 1, "targets": [named], "bounds": [], "description": "as asked"}
+    other = step | {"targets": [named | {"said": KIM}]}
+    for steps, standing in (([step], Standing.ALLOW), ([other], Standing.DENY), ([], Standing.DENY)):
+        done = decide(answered(alone, need, blind_plan(*steps)))
+        assert isinstance(done, Judgement)
+        assert done.find_verdict("c1").standing is standing
+    for free in (of, replace(alone, edition=PLANNED_ALONE - 1)):
+        assert isinstance(decide(free), Judgement)
+    noted = calling("note", value(source="said"), says=f"Write {EVE} a note.", attended=False)
+    assert isinstance(decide(noted), Judgement)

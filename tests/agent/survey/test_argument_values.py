@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Declaration, Effect, ResourceKind, TargetParameter
-from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, TO, UNDECLARED, sources, survey
+from tests.agent.survey.values import LOOK, PAY, SEND, SENDS, THIEF, TO, UNDECLARED, sources, survey
 from tests.policies import policy_with
 
 BEN = "ben@lake.example"
@@ -92,10 +92,27 @@ def test_plain_words_of_a_look_leave_for_nowhere() -> None:
     assert (found.leaves, found.values) == ("", ())
 
 
-def test_free_text_is_no_value_and_a_target_in_it_is_one() -> None:
-    assert sources(SEND, {"to": BEN, "body": f"write to {THIEF}"}, ASKED, outside=PAGE) == {"to": "said"}
+def test_free_text_is_no_value_and_a_target_or_an_address_in_it_is_one() -> None:
+    assert sources(SEND, {"to": BEN, "body": "write to her"}, ASKED, outside=PAGE) == {"to": "said"}
+    (value, _) = survey(SEND, {"to": BEN, "body": f"write to {THIEF}"}, ASKED, outside=PAGE).values or ()
+    assert (value.path, value.role, value.text, value.source) == ("body", "value", THIEF, "outside")
     hidden = replace(SEND, texts=("to", "body"))
     assert sources(hidden, {"to": THIEF, "body": "hi"}, ASKED, outside=PAGE) == {"to": "outside"}
+
+
+def test_an_address_in_free_text_may_be_said_own_or_the_calls_and_leaves_only_with_what_leaves() -> None:
+    body = {"to": BEN, "body": f"write to {THIEF}"}
+    mine = {"own": ["email"], "reads": [f'{{"email": "{THIEF}", "text": "x"}}']}
+    assert sources(SEND, body, ASKED, outside=PAGE, **mine) == {"to": "said"}
+    assert sources(SEND, body, ASKED, outside=PAGE, **{**mine, "own": ["text"]})["body"] == "outside"
+    prose = [f'{{"email": "write to {THIEF}"}}']
+    assert sources(SEND, body, ASKED, outside=PAGE, own=["email"], reads=prose)["body"] == "outside"
+    assert "body" not in sources(SEND, body, f"{ASKED} Is {THIEF} hers?", outside=PAGE)
+    assert sources(SEND, {"to": BEN, "body": f"hi {BEN}"}, ASKED, outside=PAGE) == {"to": "said"}
+    assert sources(SEND, body, ASKED) == {"to": "said"}
+    keep = replace(SEND, effect=Effect.CREATE, capabilities=replace(SENDS, external_side_effect=False))
+    assert "body" not in sources(keep, body, ASKED, outside=PAGE)
+    assert "body" not in sources(replace(SEND, destination="own"), body, ASKED, outside=PAGE)
 
 
 def test_of_a_tool_that_says_nothing_of_its_texts_an_address_within_an_object_counts() -> None:

@@ -67,7 +67,7 @@ def test_text_in_a_key_and_in_an_inner_list_leaves_as_well() -> None:
 
 
 def test_the_policy_turns_it_off() -> None:
-    assert not carried(policy=policy_with({"mandate.flows.verbatim": 0}))
+    assert not carried(policy=policy_with({"mandate.flows.verbatim": 0, "mandate.flows.codes": 0}))
     assert not carried(policy=policy_with({"mandate.mode": "off"}))
 
 

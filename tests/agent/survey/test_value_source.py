@@ -71,7 +71,7 @@ def test_a_field_that_others_can_write_gives_nothing_and_tells_where_the_value_s
     asked = "Send Dora Brandt the offer."
     for own in ((), ("name",)):
         (value,) = survey(SEND, {"to": DORA}, asked, reads=[CONTACT], own=own).values or ()
-        assert (value.source, value.record) == ("outside", ("read_mails", "address", "brandt"))
+        assert (value.source, value.record) == ("outside", ("read_mails", "address", "brandt", "dora"))
 
 
 def test_where_several_records_answer_to_the_same_words_whom_something_goes_to_is_named() -> None:

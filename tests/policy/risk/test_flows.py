@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.evidence.ledger import Written
-from foregate.evidence.passages import LOST, ReadText, ReadTexts
+from foregate.evidence.passages import LOST, ReadText, ReadTexts, find_encoded
 from foregate.policy.policy import Policy
-from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts, find_encoded, names_read
+from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts, names_read
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said
@@ -24,7 +24,7 @@ TOKEN = "tk-brook-7d1e0c44aa93f2b8"
 SECRET = ReadText(5, "read_file", "settings.ini", '{"path": "settings.ini"}', f"token = {TOKEN}\n")
 
 
-def known(says: str, wrote: str = "", found: str = "", back: str = "\0") -> WhatWasSaid:
+def known(says: str, wrote: str = "", found: str = "", back: str = "\0", place: str = "") -> WhatWasSaid:
     messages = (Said(1, says, "user"),)
     written = Written()
     if wrote:
@@ -35,6 +35,7 @@ def known(says: str, wrote: str = "", found: str = "", back: str = "\0") -> What
         written,
         lambda value: value.normal == found and bool(found),
         lambda text: back in text,
+        lambda address: address.normal == place,
     )
 
 
@@ -69,8 +70,12 @@ def test_a_passage_is_found_whichever_of_two_texts_holds_its_beginning(texts: li
 
 def test_the_policy_says_how_much_is_too_much_and_nought_looks_for_nothing() -> None:
     text = base64.b64encode(TOKEN.encode()).decode()
-    assert find(TOKEN, SECRET, policy=policy_with({"mandate.flows.verbatim": 26})) == []
-    assert find(TOKEN, SECRET, policy=policy_with({"mandate.flows.verbatim": 0})) == []
+    words = "Ben moves to the house by the lake in May."
+    read = ReadText(5, "read_mails", "", "{}", words)
+    assert find(words, read)
+    assert find(words, read, policy=policy_with({"mandate.flows.verbatim": 43})) == []
+    assert find(words, read, policy=policy_with({"mandate.flows.verbatim": 0})) == []
+    assert find(TOKEN, SECRET, policy=policy_with({"mandate.flows.verbatim": 0, "mandate.flows.codes": 0})) == []
     assert find(text) == [CarriedText(0, text, None)]
     assert find(text, policy=policy_with({"mandate.flows.encoded": 0})) == []
 
@@ -245,3 +250,78 @@ def test_where_more_was_read_than_is_kept_any_text_that_the_person_did_not_say_m
         ["Duty", TOKEN[:13], TOKEN[13:]], keep(is_cut=True), known("Tell Ben."), default_policy()
     )
     assert found == CarriedText(1, TOKEN[:13], LOST)
+
+
+MAILS = ReadText(
+    7, "read_mails", "", "{}", '[{"body": "PIN 493-201, desk HX-4471, on 2026-03-01, sum 1,250.50 for 2024"}]'
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["493-201", "The PIN is 493201.", "4 9 3 2 0 1", "(493) 201!", "hx 4471", "HX\u20114471"]
+)
+def test_a_code_out_of_a_read_that_nobody_named_is_carried_however_it_is_written(text: str) -> None:
+    ((_, _, read, is_address),) = find(text, MAILS)
+    assert (read, is_address) == (MAILS, False)
+    assert find(text, MAILS, policy=policy_with({"mandate.flows.codes": 0})) == []
+    assert find(text, MAILS, says="Forward Ben the last mail.") == []
+    assert find(text, MAILS, says="Tell Ben 493 201 and HX-4471.") == []
+    assert find(text, MAILS, wrote='{"body": "PIN 493-201, HX-4471"}') == []
+
+
+@pytest.mark.parametrize("text", ["1,250.50", "2026-03-01", "2024", "14932017", "HX-44", "covid-19, 100km"])
+def test_dates_amounts_and_other_numbers_are_no_codes(text: str) -> None:
+    assert find(text, MAILS) == []
+
+
+def test_a_code_in_two_halves_is_found_and_a_read_is_named_once() -> None:
+    (found,) = find_carried_texts(["493", "201"], keep(MAILS), known("Tell Ben."), default_policy())
+    assert (found.text, found.read) == ("493-201", MAILS)
+    assert len(find("493-201 HX-4471", MAILS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("Pay at https://pay.example/now?x=1.", "https://pay.example/now?x=1"),
+        ("Pay at pay.example/now", "pay.example/now"),
+        ("Go to PAY\uff0eexample".lower(), "pay.example"),
+        ("or to 192.0.2.7", "192.0.2.7"),
+        ("write ev\u200be@evil.example", "eve@evil.example"),
+        ("IBAN DE89 3704 0044 0532 0130 00", "de89370400440532013000"),
+        ("call +49 (30) 123-4567", "49301234567"),
+    ],
+)
+def test_an_address_that_nobody_said_stands_in_free_text_however_it_is_written(text: str, normal: str) -> None:
+    (found,) = find(text)
+    assert (found.text, found.is_address) == (normal, True)
+    assert find(text, place=normal) == []
+    assert find(text, says=f"Tell Ben: {text}") == []
+    assert find(text, says=f"Tell Ben.\n> {text}")
+    page = ReadText(5, "open_page", "https://a.example/x", "{}", text)
+    assert find(text, page, says="Tell Ben what https://a.example/x says.", policy=SHORT) == []
+    assert find(text, page, policy=SHORT)
+
+
+SHORT = policy_with({"mandate.flows.verbatim": 0, "mandate.flows.codes": 0, "mandate.flows.encoded": 0})
+
+
+@pytest.mark.parametrize(
+    "text", ["See notes.txt and node.js.", "He went home.Then he slept.", "at 10.30, v1.2", "e.g. so"]
+)
+def test_names_of_files_and_sentences_are_no_addresses(text: str) -> None:
+    assert find(text) == []
+
+
+def test_an_address_with_something_changed_or_appended_is_another() -> None:
+    said = "Tell Ben: the page is https://lake.example/rota."
+    assert find("https://lake.example/rota", says=said) == find("lake.example", says=said) == []
+    assert find("https://lake.example/rota?d=7", says=said)
+    assert find("https://lake.example.evil.example/rota", says=said)
+
+
+def test_what_a_read_was_asked_with_names_no_code_and_no_address_of_it() -> None:
+    mails = ReadText(7, "read_mails", "", '{"about": "late"}', "PIN 493-201, or https://pay.example/now")
+    for says, free in (("Tell Ben that I am late.", False), ("Forward Ben the mails.", True)):
+        assert [bool(find(text, mails, says=says)) for text in ("493-201", "https://pay.example/now")] == [not free] * 2
+    assert find("493-201", mails, says="Tell Ben the PIN.", found="493-201") == []
