@@ -95,17 +95,20 @@ class ValueSources:
         Where a call was made before and something from outside was read, that may be what wants it once more.
         """
         told = self._find_source(model, value, text)
-        if told.source in ("outside", "unsaid") and self.is_unread(value, text):
+        if told.source in ("outside", "unsaid") and self.is_unread(model, value, text):
             return replace(told, is_unread=True)
         again = self.made and self.outside and self.changes
         return replace(told, source="unclear", left=0) if again and told.source in ("mentioned", "found") else told
 
-    def is_unread(self, value: Value, text: str) -> bool:
-        """Whether a change names a thing by what nobody said and nothing that was read holds, so that its model has
-        made it up, or has yet to look it up. What is new may be called as the model likes."""
+    def is_unread(self, model: ArgumentValue, value: Value, text: str) -> bool:
+        """Whether a change names a thing by what nobody said and nothing read holds: its model has yet to look it up. What
+        is new may be called anything, and a number that is no target may be reckoned."""
         if not (self.changes and is_identifier(value)) or self.effect is Effect.CREATE:
             return False
-        return self.state.atoms.find_atom(text).origin is Origin.NOBODY and not self.every_read.has_value(value)
+        names = value.kind == "words" or model.role == "target"
+        return (
+            names and self.state.atoms.find_atom(text).origin is Origin.NOBODY and not self.every_read.has_value(value)
+        )
 
     def _find_source(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         mention = self.said.find(value, text)
@@ -157,11 +160,8 @@ class ValueSources:
         )
 
     def list_rivals(self, value: Value) -> list[Value]:
-        """Return what the person said, and no call has used, that could stand where a value stands.
-
-        What the tools' own systems only know under other names is another sort of thing: no number of a booking can
-        stand where that of a flight does.
-        """
+        """Return what the person said, and no call has used, that could stand where a value stands: not what the tools'
+        own systems only know under other names, as a booking's number is no flight's."""
         rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
         if not rivals or not (names := self.every_read.list_own_names(value)):
             return rivals

@@ -234,6 +234,11 @@ def test_what_a_call_creates_may_be_called_as_the_model_likes() -> None:
     assert [value.is_unread for value in found.values or ()] == [False]
 
 
+def test_a_number_is_made_up_where_it_is_a_target_and_may_be_reckoned_elsewhere() -> None:
+    found = survey(PAY, {"to": 73340000, "amount": 1204500, "at": 1732928400}, "Pay the harbour bill.", outside=PAGE)
+    assert {value.path: value.is_unread for value in found.values or ()} == {"to": True, "amount": False, "at": False}
+
+
 def test_names_and_plain_numbers_are_shown_to_a_person_and_not_sent_back() -> None:
     for to in (THIEF, "Eve", "12", "https://evil.example/7"):
         found = survey(PAY, {"to": to}, "Pay the harbour bill.", outside=PAGE)
