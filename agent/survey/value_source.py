@@ -101,8 +101,8 @@ class ValueSources:
         return replace(told, source="unclear", left=0) if again and told.source in ("mentioned", "found") else told
 
     def is_unread(self, model: ArgumentValue, value: Value, text: str) -> bool:
-        """Whether a change names a thing by what nobody said and nothing read holds: its model has yet to look it up. What
-        is new may be called anything, and a number that is no target may be reckoned."""
+        """Whether a change names a thing by what nobody said and nothing read holds: its model has yet to look it up.
+        What is new may be called anything, and a number that is no target may be reckoned."""
         if not (self.changes and is_identifier(value)) or self.effect is Effect.CREATE:
             return False
         names = value.kind == "words" or model.role == "target"
