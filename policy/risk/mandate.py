@@ -60,7 +60,7 @@ def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     if not facts.changes or facts.has_leave or not is_consequential(facts, turn, policy):
         return False
     if facts.authority == "said":
-        return has_to_agree(facts, turn)
+        return has_to_agree(facts, turn) and not is_proposed(facts, turn, policy)
     to_name = list_outside_values(facts, turn.depth)
     # What asks anyway is shown with them.
     is_shown = facts.high_impact or facts.external or facts.irreversible
@@ -71,7 +71,7 @@ def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
 def has_to_agree(facts: CallFacts, turn: Turn) -> bool:
     """Whether a plan has to say what the person's words say already: nobody is there, and it reaches others for good.
 
-    So neither a misread message nor a wrong plan does that alone.
+    So neither a misread message nor a wrong plan does that alone. Who agrees to a proposal in words is there.
     """
     lasting = facts.external and facts.irreversible
     return turn.edition >= PLANNED_ALONE and not turn.attended and turn.depth == 0 and lasting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import foregate
 from foregate import load_policy
 from foregate.agent.loop.runner import run
-from foregate.agent.models.scripted import calls, says
+from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session.result import RunResult
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
@@ -19,6 +20,7 @@ from foregate.schemas.protocols import Reply
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson
 from tests.agent.loop.post import EVIL, SEND, Post
 from tests.agent.world import World
+from tests.gates.blind import blind_plan, blind_step
 from tests.policies import policy_with
 
 FREE = policy_with({"plan.mode": "off", "critique.mode": "off"})
@@ -163,11 +165,20 @@ class Shop:
         self.tools = [orders, refund, refund_to, remove_list]
 
 
-async def leave(folder: Path, shop: Shop, say: str, *wanted: Any, policy: Policy = UNCRITICISED) -> RunResult:
-    """Return the outcome of a request with nobody there, in which the model makes these calls."""
-    model = ScriptedModel([*map(calls, wanted), says("So it is.")])
+async def leave(
+    folder: Path, shop: Shop, say: str, *wanted: Any, policy: Policy = UNCRITICISED, plans: Sequence[Any] = ()
+) -> RunResult:
+    """Return the outcome of a request with nobody there, in which the model makes these calls, and then these plans."""
+    model = ScriptedModel([*map(calls, wanted), *map(answers, plans), says("So it is.")])
     async with foregate.Agent(model=model, tools=shop.tools, workspace=folder, policy=policy, log=MemoryLog()) as agent:
         return await agent.run(say)
+
+
+REFUND = blind_plan(blind_step("refund", uses=1))
+REFUND["planned_steps"][0]["targets"] = [
+    {"argument": "order_id", "said": None, "read": "orders", "record": "red lamp", "field": "order_id"}
+]
+"""With nobody there the plan has to agree to what is taken back for nobody."""
 
 
 def read_line(result: RunResult) -> str:
@@ -183,20 +194,20 @@ def apply_line(folder: Path, line: str) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("say", "wanted", "key"),
+    ("say", "wanted", "key", "plans"),
     [
-        (LAMP, [("orders", {}), ("refund", {"order_id": "o-1702"})], "sources"),
-        ("Remove the list summer.", [("remove_list", {"name": "summer"})], "rules"),
+        (LAMP, [("orders", {}), ("refund", {"order_id": "o-1702"})], "sources", [REFUND]),
+        ("Remove the list summer.", [("remove_list", {"name": "summer"})], "rules", []),
     ],
 )
 async def test_with_nobody_there_the_end_names_the_line_of_the_policy_that_lets_the_call_run(
-    tmp_path: Path, say: str, wanted: list[Any], key: str
+    tmp_path: Path, say: str, wanted: list[Any], key: str, plans: list[Any]
 ) -> None:
     shop = Shop()
     outcome = await leave(tmp_path, shop, say, *wanted)
     line = read_line(outcome)
     assert (outcome.status, shop.done, line.partition(":")[0]) == ("blocked", [], key)
-    outcome = await leave(tmp_path, shop, say, *wanted, policy=apply_line(tmp_path, line))
+    outcome = await leave(tmp_path, shop, say, *wanted, policy=apply_line(tmp_path, line), plans=plans)
     assert (outcome.status, shop.done) == ("completed", [*wanted[-1][1].values()])
 
 
