@@ -90,10 +90,8 @@ def find_shown(turn: Turn) -> list[HoldCount]:
 
 
 def find_unread_value(facts: CallFacts, turn: Turn) -> ArgumentValue | None:
-    """Return the first value of a call in need of leave that its model is to look up, None where there is no such.
-
-    It is told so once: a person may still know what nobody here could read.
-    """
+    """Return the first value of a call in need of leave that its model is to look up, None for no such. It is told so
+    once: a person may still know what nobody here could read."""
     if facts.authority in ("", "said") or (facts.call.digest, "unread_value") in {
         (h.digest, h.code) for h in turn.holds
     }:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.floors import FLOORS, ROOT, arrows, sources
 
-MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 108_187, 551, 37, 15
+MAX_LINES, MAX_FILES, MAX_PACKAGES, MAX_FLOORS = 108_186, 551, 37, 15
 """Of all Python outside tests, benchmarks and docs. That who can write there decides may add 2,000 lines to 107,049."""
 MIN_SHARE_OF_COMMENTS = 0.0092
 """Of these lines, comments on a line of their own: reasons, and examples of regular expressions. It only ever rises."""

@@ -323,7 +323,7 @@ class ValueSources:
         owns, said, place = self.owns, self.said.wholes, _PLACES.sub("", model.path)
         together = frozenset(one for path, one, _ in self.listed if _PLACES.sub("", path) == place)
         # Where the person said another such, the call's own codes do not outweigh it.
-        codes = frozenset(one.normal for one in beside if one != value and not rivals and self.is_said_code(one))
+        codes = frozenset(one.normal for one in self.said_codes if one != value and not rivals)
         field = WantedField(told, said, beside, gives, echoes, is_written, not self.changes, owns, together, codes)
         read = reads.find(value, text, field)
         if self.changes and (read is None or not read.is_meant) and (is_agreed or self.carries_over(value)):
@@ -341,9 +341,10 @@ class ValueSources:
             return read._replace(is_meant=False)
         return read
 
-    def is_said_code(self, value: Value) -> bool:
-        """Whether a value is the code of a thing that the person has said in this conversation."""
-        return is_identifier(value) and any(one.find(value, value.normal) for one in (self.said, self.said_before))
+    @cached_property
+    def said_codes(self) -> list[Value]:
+        """The codes of things among the values of the call that the person has said in this conversation."""
+        return [one for one in self.values if is_identifier(one) and self.said_before.find(one, one.normal)]
 
     def want(self, model: ArgumentValue, value: Value, *, is_agreed: bool = False) -> WantedValue:
         """Return a value as a record has to give it."""

@@ -7,8 +7,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from foregate.evidence.reads import Earlier, Reads, WantedField
 from foregate.schemas.tool_spec import ResourceKind, TargetParameter
-from tests.agent.survey.values import SEND, sources
+from foregate.schemas.turn import Said
+from foregate.schemas.value import read_forms
+from tests.agent.survey.values import SEND, sources, survey
 
 PAGE = "a page from outside"
 FLIGHTS = json.dumps(
@@ -88,3 +91,27 @@ def test_a_choice_that_leaves_a_thing_as_its_own_record_has_it_is_found(
 ) -> None:
     told = {"booking": "XK4B2M", "cabin": cabin}
     assert sources(MOVE, told, "Move booking XK4B2M.", reads=[LEGS], own=own, outside=PAGE)["cabin"] == source
+
+
+@pytest.mark.parametrize("own", [("guest",), ()])
+def test_all_of_a_list_is_meant_together_only_where_nobody_outside_can_add_a_record(own: tuple[str, ...]) -> None:
+    guests = [{"event": "spring fair", "guest": one} for one in ("kim@fair.example", "eve@evil.example")]
+    reads = Reads()
+    other = {"event": "autumn gala", "guest": "ann@gala.example"}
+    reads.add(20, "list_guests", "{}", json.dumps([*guests, other]), own)
+    values = [next(iter(read_forms(one["guest"]))) for one in guests]
+    wanted = WantedField(frozenset({"spring", "fair"}), together=frozenset(values))
+    found = [reads.find(value, value.normal, wanted) for value in values]
+    alone = [reads.find(value, value.normal, wanted._replace(together=frozenset())) for value in values]
+    assert [one is not None and one.is_meant for one in found] == [own != ()] * 2
+    assert [one is not None and one.is_meant for one in alone] == [False, False]
+
+
+def test_a_code_that_a_read_of_an_earlier_task_holds_is_not_made_up() -> None:
+    reads = Reads()
+    reads.add(-5, "list_bookings", "{}", LEGS, ())
+    before = Earlier().follow([Said(-6, "Which bookings are there?", "user")], reads, None)
+    told = {"booking": "XK4B2M", "flight": "HAT005"}
+    for earlier, is_unread in ((before, False), (None, True)):
+        found = survey(MOVE, told, "Move the one to the north.", before=earlier, outside=PAGE)
+        assert [value.is_unread for value in found.values or ()] == [is_unread] * 2
